@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{Identity, RosterChange};
-use ledger::{BotRef, DeadBots};
+use ledger::{BotRef, DeadBots, Prompts, Threads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use relay::Relay;
@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
+use crate::asked_prompts::AskedPrompts;
 use crate::bot_health::BotHealth;
 use crate::bots::{Bots, OpenedBot};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
+use crate::own_threads::OwnThreads;
 use crate::platform::{BotTrouble, EventDelivery, Platform};
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
@@ -36,6 +38,8 @@ pub struct Parts {
     pub dead_bots: Arc<dyn DeadBots>,
     pub timepiece: Timepiece,
     pub platforms: Vec<Arc<dyn Platform>>,
+    pub prompts: Arc<dyn Prompts>,
+    pub threads: Arc<dyn Threads>,
     /// The public URL of this server.
     pub public_url: String,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Inner {
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
+    pub prompts: AskedPrompts,
+    pub threads: OwnThreads,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub public_url: String,
@@ -73,6 +79,7 @@ impl Edge {
         let health = BotHealth::new(parts.dead_bots, Arc::clone(&metrics), parts.timepiece.clone());
         let notices = Notices::new(parts.timepiece.clone(), health.clone());
         let roster = Arc::clone(parts.identity.roster.records());
+        let (prompts, threads) = (AskedPrompts::new(parts.prompts), OwnThreads::new(parts.threads));
         Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots: Bots::new(roster, parts.vault.clone()),
@@ -82,8 +89,11 @@ impl Edge {
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
+                (prompts.clone(), threads.clone()),
             ),
             health,
+            prompts,
+            threads,
             identity: parts.identity,
             vault: parts.vault,
             relay: parts.relay,

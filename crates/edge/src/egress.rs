@@ -1,11 +1,17 @@
 //! Egress of actions: picks the platform and the bot, and sends with that bot's credentials only.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use ledger::BotRef;
-use posthouse_wire::{Descriptor, Outcome};
+use posthouse_wire::{Action, Descriptor, Outcome};
 use relay::{Carried, Order};
 
-use crate::Edge;
+use crate::asked_prompts::AskedPrompts;
+use crate::bots::OpenedBot;
+use crate::own_threads::OwnThreads;
+use crate::platform::Platform;
+use crate::{Edge, Fault};
 
 /// Result of every action of a dead bot.
 const CREDENTIAL_REFUSED: &str = "unauthorized: this bot's credential is not accepted";
@@ -28,6 +34,9 @@ impl relay::Egress for Edge {
     }
 
     async fn carry(&self, order: Order) -> Carried {
+        if matches!(order.action, Action::FollowUp { .. }) {
+            return self.follow_up(order).await;
+        }
         let Some(platform) = self.platform(order.on.platform.as_str()) else {
             return Outcome::egress_declined(order.on.platform.as_str()).into();
         };
@@ -37,12 +46,44 @@ impl relay::Egress for Edge {
         }
         match self.0.bots.find(&order.on).await {
             // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
-            Ok(Some(bot)) => platform.carry(&bot, order.without_cursor()).await,
+            Ok(Some(bot)) => self.carry_as(platform, &bot, order.without_cursor()).await,
             Ok(None) => Outcome::egress_declined(order.on.platform.as_str()).into(),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
                 Outcome::failed("the server could not open this bot and did nothing").into()
             }
         }
+    }
+}
+
+impl Edge {
+    /// Carries out an order as this bot, and records what later events and orders depend on: who asked a prompt, and
+    /// who created a thread.
+    async fn carry_as(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot, order: Order) -> Carried {
+        match self.0.threads.refusal(&**platform, &order).await {
+            Ok(None) => {}
+            Ok(Some(refusal)) => return refusal.into(),
+            Err(fault) => {
+                tracing::error!(%fault, "could not look up a thread");
+                return Outcome::failed("the server could not look up this thread and did nothing").into();
+            }
+        }
+        let (prompt, thread) = (AskedPrompts::of(&order), OwnThreads::of(&order));
+        let mut carried = platform.carry(bot, order).await;
+        if !carried.outcome.success {
+            return carried;
+        }
+        let recorded: Result<(), Fault> = match (prompt, thread, &carried.outcome.message_id) {
+            (Some(prompt), _, Some(message)) => self.0.prompts.shown(prompt, message.clone()).await,
+            (_, Some(thread), _) => self.0.threads.done(thread, &carried.outcome).await,
+            _ => Ok(()),
+        };
+        if let Err(fault) = recorded {
+            tracing::error!(%fault, "could not record what an action has shown");
+            // Its presses would not be recognised, so that the agent has to ask in another way.
+            carried.outcome =
+                Outcome::failed("the server could not record this, so that it cannot be answered");
+        }
+        carried
     }
 }

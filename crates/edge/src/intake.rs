@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{BotRef, LimitReached};
-use posthouse_wire::{ChatId, EntryId, Source, ThreadId, session_key};
-use relay::{Admission, Entrant, Relay};
+use ledger::{BotRef, LimitReached, ShownPrompt};
+use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
+use relay::{Admission, Entrant, Relay, StopRule};
 use vault::{Captured, Vault};
 
 use crate::Fault;
+use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
+use crate::own_threads::OwnThreads;
 use crate::platform::{
     Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
 };
@@ -27,6 +29,8 @@ pub struct Intake {
     identity: Identity,
     notices: Notices,
     metrics: Arc<Metrics>,
+    prompts: AskedPrompts,
+    threads: OwnThreads,
 }
 
 /// The result for the arrivals of one reading.
@@ -54,6 +58,17 @@ struct Admitting {
     admitted: Admitted,
     entrant: Entrant,
     capabilities: Vec<Captured>,
+    /// The prompt that it answers, with the pressed button.
+    answers: Option<(Box<ShownPrompt>, PromptToken)>,
+}
+
+/// The decision about one arrival.
+enum Judged {
+    Turn(Box<Admitting>),
+    /// Not a turn. The platform is told that a press was taken, if it was by somebody who may write to the agent.
+    Dropped {
+        by_admitted: bool,
+    },
 }
 
 impl Intake {
@@ -63,8 +78,9 @@ impl Intake {
         identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
+        (prompts, threads): (AskedPrompts, OwnThreads),
     ) -> Self {
-        Self { vault, relay, identity, notices, metrics }
+        Self { vault, relay, identity, notices, metrics, prompts, threads }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -117,15 +133,24 @@ impl Intake {
         for Moved { from, to } in &reading.moved {
             self.identity.accounts.move_chat(&on, from, to).await?;
         }
+        for renamed in &reading.renamed {
+            self.threads.named(&on, renamed).await?;
+        }
         // Read before any route is looked up, so that a removal in between is noticed.
         let removals = self.relay.route_removals().ended_count();
-        let is_empty = reading.arrivals.is_empty();
+        let mut may_acknowledge = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {
-            admitted.extend(self.admitted(platform, bot, &on, arrival, person).await?);
+            match self.judge(platform, bot, &on, arrival, person).await? {
+                Judged::Turn(turn) => {
+                    may_acknowledge = true;
+                    admitted.push(*turn);
+                }
+                Judged::Dropped { by_admitted } => may_acknowledge |= by_admitted,
+            }
         }
         // A button press by somebody who is not admitted is not acknowledged either.
-        if is_empty || !admitted.is_empty() {
+        if may_acknowledge {
             for ack in reading.interaction_acks {
                 let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
                 // It does not wait for the agent, which may be asleep: the person sees a spinner until then.
@@ -133,11 +158,14 @@ impl Intake {
             }
         }
         let mut result = IntakeResult::default();
-        for Admitting { admitted, entrant, capabilities } in admitted {
+        for Admitting { admitted, entrant, capabilities, answers } in admitted {
             let source = &entrant.event.source;
             let to = may_answer(source).then(|| (source.chat_id.clone(), source.thread_id.clone()));
             match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
+                    if let Some((prompt, token)) = answers {
+                        self.close_prompt(platform, bot, &prompt, &token).await?;
+                    }
                     self.relay
                         .route_removals()
                         .end_if_unrouted(&on, &admitted.to().instance, removals)
@@ -159,49 +187,71 @@ impl Intake {
         Ok(result)
     }
 
-    /// Returns the arrival if it is a turn for an agent, from a sender who may write to it. This is decided before
+    /// Decides whether the arrival is a turn for an agent, from a sender who may write to it. This is decided before
     /// anything is stored or bound, or an agent woken.
-    async fn admitted(
+    async fn judge(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
         on: &BotRef,
         arrival: Arrival,
         person: Option<&Principal>,
-    ) -> Result<Option<Admitting>, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
-        let ignored = |reason| {
+    ) -> Result<Judged, Fault> {
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, received } =
+            arrival;
+        let dropped = |reason, by_admitted| {
             self.metrics.ignored(platform.name(), reason);
-            Ok(None)
+            Ok(Judged::Dropped { by_admitted })
         };
         if event.deliverable().is_err() {
-            return ignored("undeliverable");
+            return dropped("undeliverable", false);
         }
         if platform.needs_invitation() && person.is_none() {
-            return ignored("not_invited");
+            return dropped("not_invited", false);
         }
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
         let approach = Approach { on, shared: bot.shared, bearings, addressed, person };
         let admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
-            GateDecision::Ignored(reason) => return ignored(reason),
+            GateDecision::Ignored(reason) => return dropped(reason, false),
             GateDecision::Stranger(stranger) => {
                 self.offer_pairing(platform, bot, &event.source, stranger).await?;
-                return ignored("stranger");
+                return dropped("stranger", false);
             }
         };
+        let mut stop = platform.stop_rule();
+        let mut answers = None;
+        if let Some(token) = press {
+            match self.prompts.judge(on, &admitted.to().instance, &token, &mut event).await? {
+                PressVerdict::Answer(prompt) => {
+                    // A button may be called `stop`. It answers the prompt and stops nothing.
+                    stop = StopRule::Text;
+                    answers = Some((prompt, token));
+                }
+                PressVerdict::Unknown => return dropped("unknown_prompt", true),
+                PressVerdict::Answered => return dropped("prompt_answered", true),
+            }
+        }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
-        let entrant = Entrant {
-            event,
-            id: None,
-            dedup,
-            references,
-            accepted: received,
-            receipt: None,
-            stop: platform.stop_rule(),
-        };
-        Ok(Some(Admitting { admitted, entrant, capabilities }))
+        let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
+        let entrant = Entrant { event, id, dedup, references, accepted: received, receipt: None, stop };
+        Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+    }
+
+    /// Records that a prompt has its answer, and takes its buttons away.
+    async fn close_prompt(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<OpenedBot>,
+        prompt: &ShownPrompt,
+        token: &PromptToken,
+    ) -> Result<(), Fault> {
+        self.prompts.answered(prompt, token).await?;
+        let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
+        let (chat, message) = (prompt.chat.clone(), prompt.message.clone());
+        self.relay.tasks().spawn(async move { platform.close_prompt(&bot, &chat, &message).await });
+        Ok(())
     }
 
     /// Makes a pairing code for a stranger and sends it to them. If this bot has just answered somebody else, the
@@ -273,7 +323,7 @@ impl Intake {
             // order would show the agent a session whose capability is not there yet.
             let keys = session_key::plausible_of_interaction(&entrant.event.source);
             let to = admitted.to();
-            self.vault.bind(&to.tenant, &to.instance, &keys, capabilities).await?;
+            self.vault.bind(&to.tenant, &to.instance, &keys, entrant.id.as_ref(), capabilities).await?;
         }
         Ok(match self.relay.inboxes().admit(admitted, entrant).await? {
             Admission::Kept(entry) => {

@@ -6,6 +6,7 @@
 //!   credential, routed and stored. Only then does the platform get its response.
 //! - An action is sent with the credentials of exactly one bot.
 
+mod asked_prompts;
 mod bot_health;
 mod bot_lifecycle;
 mod bots;
@@ -13,9 +14,11 @@ mod config;
 mod edge;
 mod egress;
 mod fault;
+mod follow_up;
 mod intake;
 mod metrics;
 mod notices;
+mod own_threads;
 pub mod platform;
 mod routes;
 pub mod split;
@@ -28,6 +31,7 @@ pub use bots::{Bots, OpenedBot};
 pub use config::Config;
 pub use edge::{Edge, Parts};
 pub use fault::Fault;
+pub use follow_up::{FollowUp, FollowedUp};
 pub use intake::{DeliveryResult, Intake, IntakeResult};
 pub use metrics::Metrics;
 pub use routes::{OPENAPI, OPERATIONS, routes};

@@ -80,6 +80,7 @@ impl Notices {
         text: String,
     ) -> bool {
         let order = Order {
+            may_redeem: false,
             ends_turn: false,
             id: ActionId::mint(self.timepiece.now().millis()),
             // No agent requested it.

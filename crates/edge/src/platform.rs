@@ -7,12 +7,13 @@ use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use ledger::Uses;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, Descriptor, Event};
+use posthouse_wire::{ChatId, DedupKey, Descriptor, Event, MessageId, Outcome, PromptToken, ThreadId};
 use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
 
 use crate::bots::OpenedBot;
+use crate::follow_up::{FollowUp, FollowedUp};
 use crate::intake::Intake;
 
 /// An unparsed HTTP request.
@@ -62,6 +63,8 @@ pub struct Arrival {
     /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
     /// They stay inside the server; agents get handles.
     pub references: Vec<String>,
+    /// The payload of the button, if the event is the press of one that may belong to a prompt.
+    pub press: Option<PromptToken>,
     pub received: Moment,
 }
 
@@ -74,8 +77,18 @@ pub struct Reading {
     pub reply: PlatformResponse,
     /// Calls that the edge owes the platform promptly, independent of the agent.
     pub interaction_acks: Vec<InteractionAck>,
+    /// Threads that somebody has named.
+    pub renamed: Vec<RenamedThread>,
     /// The reasons of events that are not turns.
     pub ignored: Vec<&'static str>,
+}
+
+/// A thread that got a name from somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenamedThread {
+    pub chat: ChatId,
+    pub thread: ThreadId,
+    pub name: String,
 }
 
 /// A chat to which the platform gave a new id. The old id no longer works.
@@ -216,6 +229,19 @@ pub trait Platform: Send + Sync {
 
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried;
+
+    /// Sends a follow-up with a capability of this platform. A platform without capabilities never gets here.
+    async fn follow_up(&self, _bot: &OpenedBot, _follow_up: FollowUp<'_>) -> FollowedUp {
+        FollowedUp { outcome: Outcome::no_capability(), called: "nothing", had_no_effect: true }
+    }
+
+    /// Takes the buttons away from a prompt that has its answer. A failure has no consequences.
+    async fn close_prompt(&self, _bot: &OpenedBot, _chat: &ChatId, _message: &MessageId) {}
+
+    /// Whether only agents name the threads here, so that the server knows the name of each.
+    fn knows_thread_names(&self) -> bool {
+        false
+    }
 
     /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform
     /// cannot reach this server. Repeating it changes nothing.

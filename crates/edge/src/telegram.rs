@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{BotId, ChatInfo, Descriptor};
+use posthouse_wire::{BotId, ChatId, ChatInfo, Descriptor, MessageId};
 use relay::{Carried, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,8 @@ const GENERAL_TOPIC: &str = "1";
 /// Longest message, in UTF-16 units after its entities are parsed.
 const MESSAGE_LENGTH: usize = 4096;
 /// The ops that Telegram carries out.
-const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
+const OPS: [&str; 9] =
+    ["send", "edit", "typing", "get_chat_info", "prompt", "react", "thread_create", "thread_rename", "draft"];
 const ALLOWED_UPDATES: &[&str] = &[
     "message",
     "edited_message",
@@ -72,6 +73,8 @@ pub struct Telegram {
     /// All messages that one action was split into, by the message id that the agent knows. An edit must change all
     /// of them.
     families: Cache<(BotId, i64, i64), Arc<[i64]>>,
+    /// The messages that final drafts became, by chat and draft.
+    finals: Cache<(BotId, i64, i64), MessageId>,
     fitting: egress::Fitting,
     refused_tokens: refused_tokens::RefusedTokens,
 }
@@ -89,6 +92,7 @@ impl Telegram {
             timepiece,
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
+            finals: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(600)).build(),
             fitting: egress::Fitting::default(),
             refused_tokens: refused_tokens::RefusedTokens::default(),
         }
@@ -142,6 +146,7 @@ impl Platform for Telegram {
         Descriptor {
             max_message_length: MESSAGE_LENGTH as u32,
             supports_edit: true,
+            supports_draft_streaming: true,
             supports_threads: true,
             markdown_dialect: "markdown_v2".to_owned(),
             len_unit: LenUnit::Utf16,
@@ -203,6 +208,10 @@ impl Platform for Telegram {
 
     async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried {
         egress::carry(self, bot, order).await
+    }
+
+    async fn close_prompt(&self, bot: &OpenedBot, chat: &ChatId, message: &MessageId) {
+        egress::close_prompt(self, bot, chat, message).await;
     }
 
     async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

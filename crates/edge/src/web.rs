@@ -6,33 +6,42 @@
 
 mod auth;
 mod carry;
+mod drafts;
 mod enrol;
 mod hub;
 mod invitations;
 mod locks;
 mod markdown;
+mod message_place;
 mod page;
 mod person;
+mod presses;
 mod problem;
+mod prompts;
+mod reactions;
 mod routes;
 mod session;
 mod stream;
 mod streams;
+mod threads;
 mod turns;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use ledger::{BotRef, Invitation, Invitations, Room, Rooms};
+use ledger::{BotRef, Invitation, Invitations, Prompts, Room, Rooms, Threads};
+use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{ChatId, Descriptor, InstanceId};
+use posthouse_wire::{ChatId, Descriptor, InstanceId, MessageId};
 use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
 use crate::bots::OpenedBot;
+use crate::follow_up::{FollowUp, FollowedUp};
 use crate::intake::Intake;
 use crate::platform::{
     BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
@@ -57,12 +66,28 @@ pub const NAME: &str = "web";
 pub const LIMIT: usize = 32_000;
 
 /// The ops that the web chat carries out.
-const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
+const OPS: [&str; 10] = [
+    "send",
+    "edit",
+    "typing",
+    "follow_up",
+    "get_chat_info",
+    "prompt",
+    "react",
+    "thread_create",
+    "thread_rename",
+    "draft",
+];
+
+/// Time for which a repeated final draft finds its message.
+const FINALS: Duration = Duration::from_secs(600);
 
 /// The web chat as a chat platform.
 pub struct Web {
     rooms: Arc<dyn Rooms>,
     invitations: Arc<dyn Invitations>,
+    prompts: Arc<dyn Prompts>,
+    threads: Arc<dyn Threads>,
     timepiece: Timepiece,
     hub: Arc<Hub>,
     /// Held while a message is stored and shown, so that pages get messages in the order of the ledger and a quick
@@ -71,13 +96,23 @@ pub struct Web {
     streams: Streams,
     turns: RoomTurns,
     renderer: Renderer,
+    /// The messages that final drafts became, by room and draft.
+    finals: Cache<(ChatId, i64), MessageId>,
 }
 
 impl Web {
-    pub fn new(rooms: Arc<dyn Rooms>, invitations: Arc<dyn Invitations>, timepiece: Timepiece) -> Self {
+    pub fn new(
+        rooms: Arc<dyn Rooms>,
+        invitations: Arc<dyn Invitations>,
+        (prompts, threads): (Arc<dyn Prompts>, Arc<dyn Threads>),
+        timepiece: Timepiece,
+    ) -> Self {
         Self {
             rooms,
             invitations,
+            prompts,
+            threads,
+            finals: Cache::builder().max_capacity(10_000).time_to_live(FINALS).build(),
             timepiece,
             hub: Arc::default(),
             locks: RoomLocks::default(),
@@ -111,6 +146,8 @@ impl Platform for Web {
         Descriptor {
             max_message_length: u32::try_from(LIMIT).expect("the limit is small"),
             supports_edit: true,
+            supports_draft_streaming: true,
+            supports_threads: true,
             markdown_dialect: "markdown".to_owned(),
             len_unit: LenUnit::Chars,
             emoji: "💬".to_owned(),
@@ -156,6 +193,14 @@ impl Platform for Web {
 
     async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
         self.carry_out(order).await
+    }
+
+    async fn follow_up(&self, _bot: &OpenedBot, follow_up: FollowUp<'_>) -> FollowedUp {
+        self.answer_press(follow_up).await
+    }
+
+    fn knows_thread_names(&self) -> bool {
+        true
     }
 
     async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

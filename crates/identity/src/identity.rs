@@ -7,8 +7,8 @@ use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
-    Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning, RelevancePolicies,
-    Roster, ScopeClaims, SharedBots,
+    Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning,
+    RelevancePolicies, Roster, ScopeClaims, SharedBots,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;

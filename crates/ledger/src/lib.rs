@@ -16,9 +16,11 @@ mod exchanges;
 mod fault;
 mod gateway_settings;
 mod inbox;
+mod interactions;
 mod invitations;
 mod outbox;
 mod principals;
+mod prompts;
 mod provisioning;
 mod receipts;
 mod relevance;
@@ -27,6 +29,7 @@ mod roster;
 mod server_facts;
 mod shared_bots;
 mod sqlite;
+mod threads;
 mod tokens;
 mod trace;
 mod usage;
@@ -55,9 +58,11 @@ pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
+pub use interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
+pub use prompts::{PROMPTS_OF_AN_AGENT, Prompts, ShownPrompt};
 pub use provisioning::{
     AGENTS_BY_PROVISIONING, DraftedSecret, GATEWAYS_BY_PROVISIONING, ProvisionDraft, ProvisionPlan,
     ProvisionRequest, ProvisionResult, Provisioning, WantedAgent, WantedBot,
@@ -67,7 +72,7 @@ pub use receipts::{
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
-pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
+pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomMarks, RoomMessage, Rooms};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
     Instance, PlaceOwner, Removed, Roster, Route, RouteOrigin, RouteTo, Tenant,
@@ -75,6 +80,7 @@ pub use roster::{
 pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
 pub use sqlite::{Ledger, Location};
+pub use threads::{MadeThread, THREADS_OF_AN_AGENT, Threads};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
@@ -82,6 +88,6 @@ pub use tokens::{
 pub use trace::{Story, TraceStep, Traces};
 pub use usage::{TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
-    CapabilityRecord, GatewayRecord, Sealed, SealedSecret, ServerKey, ServerKeyKind, ServerKeys, Uses,
-    VaultRecords,
+    CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,
+    ServerKey, ServerKeyKind, ServerKeys, Uses, VaultRecords,
 };

@@ -53,7 +53,13 @@ pub trait Outbox: Send + Sync {
         gateway: &GatewayId,
         request: &RequestId,
     ) -> Result<Option<BeginOutcome>, Fault>;
-    /// Records the result. `posted` is the time of the call to the platform, if there was one.
-    async fn finish(&self, action: &ActionId, outcome: &Outcome, posted: Option<Moment>)
-    -> Result<(), Fault>;
+    /// Records the result. `posted` is the time of the call to the platform, if there was one, and `called` names the
+    /// calls that used the bot's credentials.
+    async fn finish(
+        &self,
+        action: &ActionId,
+        outcome: &Outcome,
+        posted: Option<Moment>,
+        called: Option<&str>,
+    ) -> Result<(), Fault>;
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId, ThreadId};
 
 use crate::Fault;
 
@@ -32,7 +32,22 @@ pub struct RoomMessage {
     pub entry: Option<EntryId>,
     /// Time at which the agent's acknowledgement of that entry was noticed.
     pub delivered: Option<Moment>,
+    pub marks: RoomMarks,
 }
+
+/// What a message has besides its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoomMarks {
+    /// The thread that it belongs to. None for the room itself.
+    pub thread: Option<ThreadId>,
+    /// The emoji with which the agent reacted, oldest first.
+    pub reactions: Vec<String>,
+    /// Time of the last reaction or press of a button.
+    pub touched: Option<Moment>,
+}
+
+/// The largest number of reactions to one message. The oldest is removed first.
+pub const ROOM_REACTIONS: usize = 4;
 
 /// Storage limit of the messages in one room. The oldest are deleted first.
 pub const ROOM_BYTES: i64 = 32 * 1024 * 1024;
@@ -55,6 +70,19 @@ pub trait Rooms: Send + Sync {
         text: &str,
         at: Moment,
     ) -> Result<bool, Fault>;
+    /// Adds or removes a reaction of the agent, and returns the reactions that are left. A reaction that is already
+    /// there, or not there, changes nothing. None when there is no such message.
+    async fn react(
+        &self,
+        room: &ChatId,
+        message: &MessageId,
+        emoji: &str,
+        remove: bool,
+        at: Moment,
+    ) -> Result<Option<Vec<String>>, Fault>;
+    /// Records that something about a message has changed besides its text.
+    async fn touch(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<(), Fault>;
+    async fn message(&self, room: &ChatId, message: &MessageId) -> Result<Option<RoomMessage>, Fault>;
     /// Records that the agent has acknowledged a person's message. False when that is already recorded.
     async fn delivered(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<bool, Fault>;
     /// The position before the latest messages: as many as have at most `bytes` of text together, and at

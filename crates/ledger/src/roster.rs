@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, GatewayId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId,
 };
 
-use crate::{Fault, PrincipalPolicy, Sealed, TokenHash, TokenPair};
+use crate::{Fault, Interactions, PrincipalPolicy, Sealed, TokenHash, TokenPair};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -278,7 +278,7 @@ pub enum Removed {
 
 /// The directory. Names are unique in their tenant and looked up there only.
 #[async_trait]
-pub trait Roster: Send + Sync {
+pub trait Roster: Interactions {
     async fn create_tenant(&self, tenant: Tenant) -> Result<Created, Fault>;
     async fn tenants(&self) -> Result<Vec<Tenant>, Fault>;
     /// By name or id.

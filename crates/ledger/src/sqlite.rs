@@ -12,12 +12,14 @@ mod enroll_tokens;
 mod exchanges;
 mod gateway_settings;
 mod inbox;
+mod interactions;
 mod invitations;
 mod ledger_time;
 mod migrate;
 mod outbox;
 mod pool;
 mod principals;
+mod prompts;
 mod provisioning;
 mod prune;
 mod receipts;
@@ -26,6 +28,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod threads;
 mod tokens;
 mod trace;
 mod usage;
@@ -43,7 +46,10 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Bindings, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox, Invitations, Outbox, Principals, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Bindings, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault,
+    GatewaySettings, Inbox, Invitations, Outbox, Principals, Prompts, Provisioning, Receipts,
+    RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Threads, Tokens, Traces, Usage,
+    VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -140,6 +146,14 @@ impl Ledger {
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
+        self.0.clone()
+    }
+
+    pub fn prompts(&self) -> Arc<dyn Prompts> {
+        self.0.clone()
+    }
+
+    pub fn threads(&self) -> Arc<dyn Threads> {
         self.0.clone()
     }
 

@@ -1,15 +1,18 @@
 //! Encrypted values of the vault and their owners. The ledger cannot read them.
 
+mod capability_uses;
 mod server_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{
-    BotId, CapabilityKind, ConnectorId, GatewayId, InstanceId, Platform, SessionKey, TenantId,
+    ActionId, BotId, CapabilityKind, ConnectorId, EntryId, GatewayId, InstanceId, Platform, SessionKey,
+    TenantId,
 };
 
 use crate::Fault;
 
+pub use capability_uses::{CapabilityUses, CredentialUse};
 pub use server_keys::{ServerKey, ServerKeyKind, ServerKeys};
 
 /// An encrypted blob and the id of the key that opens it.
@@ -56,10 +59,21 @@ pub struct CapabilityRecord {
     pub sealed: Sealed,
     pub expires: Option<Moment>,
     pub uses: Uses,
+    /// The entry of the event that brought it.
+    pub entry: Option<EntryId>,
+}
+
+/// A capability that was used once.
+#[derive(Clone, Debug)]
+pub struct RedeemedCapability {
+    pub capability: i64,
+    /// The number of the use, under which its end is recorded.
+    pub number: i64,
+    pub sealed: Sealed,
 }
 
 #[async_trait]
-pub trait VaultRecords: ServerKeys {
+pub trait VaultRecords: ServerKeys + CapabilityUses {
     /// Creates a gateway or gives it a new current secret. Older secrets end at `overlap_until`. False when
     /// the id belongs to another instance or is revoked.
     async fn issue(
@@ -105,16 +119,16 @@ pub trait VaultRecords: ServerKeys {
 
     /// Binds the capability under every session key. The newest of a kind wins.
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault>;
-    /// Uses the capability that is bound to this session of the instance once. None if there is none that is
-    /// valid.
+    /// Uses the capability that is bound to this session of the instance once, for this action, and records the use.
+    /// None if there is none that is valid. Both are one write.
     async fn redeem(
         &self,
         tenant: &TenantId,
         instance: &InstanceId,
         key: &SessionKey,
         kind: &CapabilityKind,
-        now: Moment,
-    ) -> Result<Option<(i64, Sealed)>, Fault>;
+        action: Option<&ActionId>,
+    ) -> Result<Option<RedeemedCapability>, Fault>;
     /// Gives back a use after a call that certainly had no effect.
     async fn give_back(&self, capability: i64) -> Result<(), Fault>;
 

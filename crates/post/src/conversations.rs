@@ -67,7 +67,7 @@ impl Egress for Conversations {
                 Outcome::failed("network: the server could not store this message and did nothing")
             }
         };
-        Carried { outcome, posted }
+        Carried { outcome, posted, called: None }
     }
 }
 
@@ -225,6 +225,7 @@ mod tests {
             let metadata = Metadata { notify, ..Metadata::default() };
             let (chat_id, content) = (names::question_chat(&asked), text.to_owned());
             let order = Order {
+                may_redeem: false,
                 id: ActionId::new(id),
                 tenant: by.tenant.clone(),
                 instance: heron.clone(),

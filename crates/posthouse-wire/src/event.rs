@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::delivery::Posted;
 use crate::id::{BotId, MessageId, UserId};
 use crate::lenient::{each, each_object, object_or_default, or_default, words};
+use crate::prompt::PromptResponse;
 
 /// One inbound event, as in an `inbound` frame (relay contract section 9.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
@@ -35,6 +36,9 @@ pub struct Event {
     pub context: Vec<ContextLine>,
     #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Quoted>,
+    /// The button that was pressed. Only for the agent that asked.
+    #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
+    pub prompt_response: Option<Box<PromptResponse>>,
     /// The bot that received it. A separate field, because one tenant can have several bots.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub bot_id: Option<BotId>,

@@ -3,9 +3,11 @@
 //! The contract calls the agent's side "gateway" and the server's side "connector".
 
 mod lines;
+mod manifest;
 mod read;
 
 pub use lines::{LineAssembler, Overlong, in_messages};
+pub use manifest::{CommandEntry, CommandManifest};
 pub use read::UnreadableFrame;
 
 use serde::Serialize;
@@ -55,9 +57,9 @@ pub struct Hello {
     /// Whether this agent accepts cron fires over the socket. Extension of the contract.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fires: bool,
-    /// Whether the gateway sent its command manifest, which only newer gateways do.
-    #[serde(skip)]
-    pub has_command_manifest: bool,
+    /// The commands of the gateway. Only newer gateways send them, for one platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_manifest: Option<CommandManifest>,
 }
 
 /// A request for an action.

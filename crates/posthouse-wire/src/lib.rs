@@ -14,6 +14,7 @@ pub mod frame;
 pub mod id;
 mod lenient;
 pub mod passthrough;
+pub mod prompt;
 pub mod relevance;
 pub mod secret;
 pub mod session_key;
@@ -28,4 +29,5 @@ pub use id::{
     EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
     PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
+pub use prompt::{PromptResponse, PromptToken};
 pub use secret::Secret;

@@ -25,7 +25,7 @@ use crate::turns::ends_turn;
 use crate::{Fault, Metrics};
 pub(crate) use lanes::Lanes;
 use lanes::{QueuedAction, Towards};
-use permission::Permissions;
+use permission::{Permissions, Permit};
 
 /// Maximum number of running requests per agent, and their total size in bytes. The size needs its own limit, because
 /// each request may be as long as the longest line.
@@ -140,6 +140,9 @@ impl Actions {
             // Without a hello no new action begins. Only a request that began on another socket is answered.
             if !advertised.is_empty() {
                 state.turns.asked(&outbound.action, socket, proof == Proof::Client, now);
+                if let Action::Prompt { prompt_id, .. } = &outbound.action {
+                    state.prompts.asked(prompt_id, socket);
+                }
             }
             if let Some(asked_by) = state.running.get_mut(&running) {
                 // The same request came again while the first is running. The one result serves both, and goes to
@@ -218,9 +221,9 @@ impl Actions {
             Ok(Ok(carried)) => carried,
             Ok(Err(_)) => {
                 tracing::error!(action.id = %id, "carrying out an action panicked");
-                Carried { outcome: unknown(), posted: Some(started) }
+                Carried { outcome: unknown(), posted: Some(started), called: None }
             }
-            Err(_) => Carried { outcome: unknown(), posted: Some(started) },
+            Err(_) => Carried { outcome: unknown(), posted: Some(started), called: None },
         };
         self.finish(id, carried.clone()).await;
         carried.outcome
@@ -229,7 +232,7 @@ impl Actions {
     /// Checks that the action is permitted and new, and records its start.
     async fn begin(&self, asked: &ActionRequest) -> Result<Order, NotBegun> {
         let action = &asked.outbound.action;
-        let on = match self.permissions.permit(asked).await {
+        let Permit { on, may_redeem } = match self.permissions.permit(asked).await {
             // An action that began while it was permitted gets its recorded outcome, because it may have happened.
             Err(NotBegun::Refused(refusal)) => {
                 return Err(NotBegun::Refused(self.begun_before(asked).await?.unwrap_or(refusal)));
@@ -262,6 +265,7 @@ impl Actions {
             instance: asked.holder.instance.clone(),
             on,
             action: action.clone(),
+            may_redeem,
             ends_turn: asked.ends_turn,
             stream_cursor: cursor_of(&*self.roster, &asked.holder.instance, action).await?,
             deadline: asked.deadline,
@@ -281,7 +285,8 @@ impl Actions {
     /// Records the outcome of an action, even after its deadline: the result sent must match the record. If the ledger
     /// fails, the agent still gets the true outcome, and recording is retried.
     async fn finish(&self, id: ActionId, carried: Carried) {
-        let noting = self.outbox.finish(&id, &carried.outcome, carried.posted);
+        let Carried { outcome, posted, called } = &carried;
+        let noting = self.outbox.finish(&id, outcome, *posted, called.as_deref());
         match self.background.timepiece.within(NOTED_WITHIN, noting).await {
             Ok(Ok(())) | Ok(Err(ledger::Fault::Closed)) => return,
             Ok(Err(fault)) => {
@@ -291,8 +296,9 @@ impl Actions {
         }
         let (outbox, background) = (Arc::clone(&self.outbox), self.background.clone());
         self.background.tasks.spawn(async move {
+            let Carried { outcome, posted, called } = carried;
             while !background.is_closing() {
-                match outbox.finish(&id, &carried.outcome, carried.posted).await {
+                match outbox.finish(&id, &outcome, posted, called.as_deref()).await {
                     Ok(()) | Err(ledger::Fault::Closed) => return,
                     Err(_) => background.timepiece.after(AGAIN).await,
                 }

@@ -14,6 +14,7 @@ use crate::egress::Egress;
 use crate::frame_rate_limit::FrameRateLimit;
 use crate::generation::Proof;
 use crate::message_meter::AgentMeter;
+use crate::prompt_owners::{GotPresses, HandedPress, PromptOwners};
 use crate::turns::Turns;
 
 /// Maximum number of entries in memory for a live socket. Beyond it, the socket reads from the ledger.
@@ -50,6 +51,8 @@ pub(crate) struct Seat {
     pub stops_arrived: Option<Instant>,
     /// Carries out the agent's actions, and the server's own messages to the people it talks to.
     pub egress: Arc<dyn Egress>,
+    /// Presses that it got although it was not live.
+    pub presses: GotPresses,
     orders_ready: Arc<Notify>,
     lines: VecDeque<QueuedFrame>,
     close: Option<Closing>,
@@ -74,6 +77,8 @@ pub(crate) enum QueuedFrame {
     Result(String),
     /// Dropped when the socket ends.
     Immediate(String),
+    /// A press of a prompt that this socket asked. When the socket ends, the live socket reads it from the ledger.
+    Press(HandedPress),
 }
 
 /// Code and reason of a close that the server orders.
@@ -111,6 +116,8 @@ pub(crate) struct State {
     pub idle: bool,
     /// The agent's turns.
     pub turns: Turns,
+    /// The sockets that asked its latest prompts.
+    pub prompts: PromptOwners,
     /// Stop entries that were sent as interrupts, until it is known whether the agent honoured them. At most one per
     /// chat.
     pub stopping: Vec<(EntryId, ChatId)>,
@@ -161,6 +168,7 @@ impl Seat {
             first_live: None,
             stops_arrived: None,
             egress,
+            presses: GotPresses::default(),
             orders_ready,
             lines: VecDeque::new(),
             close: None,
@@ -182,6 +190,12 @@ impl Seat {
     }
 
     pub fn look(&self) {
+        self.orders_ready.notify_one();
+    }
+
+    /// Queues a press.
+    pub fn hand(&mut self, press: HandedPress) {
+        self.lines.push_back(QueuedFrame::Press(press));
         self.orders_ready.notify_one();
     }
 
@@ -230,6 +244,13 @@ impl State {
     pub fn remove(&mut self, socket: u64, now: Instant) -> Option<Role> {
         let at = self.seats.iter().position(|seat| seat.socket == socket)?;
         let left = self.seats.remove(at);
+        if !left.presses.is_empty() {
+            // What it did not acknowledge is for the live socket now.
+            self.rewound = true;
+            if let Some(live) = self.live() {
+                live.look();
+            }
+        }
         for line in left.lines {
             if let QueuedFrame::Result(line) = line {
                 self.answer(socket, &left.gateway, line, now);

@@ -16,6 +16,9 @@ pub struct Order {
     /// The only identity whose credentials may be used for it.
     pub on: BotRef,
     pub action: Action,
+    /// False for a follow-up to a session that the agent may not reach now. Its capability is looked for all the same
+    /// and never found, so that every refused follow-up costs the same and says the same.
+    pub may_redeem: bool,
     /// True for the answer that ends the agent's turn in this chat.
     pub ends_turn: bool,
     /// The cursor at the end of this agent's unfinished texts. Empty if it has none.
@@ -28,7 +31,7 @@ impl Order {
     /// The text without its cursor, if the agent is still writing it. Otherwise `None`.
     pub fn unfinished(&self) -> Option<&str> {
         match &self.action {
-            Action::Send { content, .. } | Action::Edit { content, .. } => {
+            Action::Send { content, .. } | Action::Edit { content, .. } | Action::Draft { content, .. } => {
                 without_cursor(content, &self.stream_cursor)
             }
             _ => None,
@@ -38,7 +41,8 @@ impl Order {
     /// The same order without a cursor at the end of its text.
     pub fn without_cursor(mut self) -> Self {
         if let Some(length) = self.unfinished().map(str::len)
-            && let Action::Send { content, .. } | Action::Edit { content, .. } = &mut self.action
+            && let Action::Send { content, .. } | Action::Edit { content, .. } | Action::Draft { content, .. } =
+                &mut self.action
         {
             content.truncate(length);
         }
@@ -52,11 +56,13 @@ pub struct Carried {
     pub outcome: Outcome,
     /// Time of the first call to the platform, if there was one.
     pub posted: Option<Moment>,
+    /// The calls that were made with the credentials of the bot, such as `sendMessage x2`. `None` if there were none.
+    pub called: Option<String>,
 }
 
 impl From<Outcome> for Carried {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, posted: None }
+        Self { outcome, posted: None, called: None }
     }
 }
 

@@ -22,7 +22,7 @@ impl Proof {
     pub(crate) fn of(hello: &Hello) -> Self {
         match hello {
             _ if hello.client.is_some() => Proof::Client,
-            _ if hello.has_command_manifest => Proof::CommandManifest,
+            _ if hello.command_manifest.is_some() => Proof::CommandManifest,
             _ => Proof::Unproven,
         }
     }

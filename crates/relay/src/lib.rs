@@ -27,6 +27,7 @@ mod interrupt;
 mod long_lines;
 mod message_meter;
 mod metrics;
+mod prompt_owners;
 mod relay;
 mod route_removal;
 mod routes;

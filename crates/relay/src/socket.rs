@@ -21,6 +21,7 @@ use crate::actions::Asking;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
 use crate::fires::Said;
 use crate::generation::Proof;
+use crate::prompt_owners::HandedPress;
 use crate::{Egress, MessageMeter, Relay};
 use delivery::Delivery;
 use reading::Backlog;
@@ -256,11 +257,16 @@ impl Socket {
         }
         let stops = lines.iter().any(|line| matches!(line, QueuedFrame::Immediate(_)));
         while let Some(line) = lines.pop_front() {
-            let (QueuedFrame::Result(text) | QueuedFrame::Immediate(text)) = &line;
+            let (QueuedFrame::Result(text)
+            | QueuedFrame::Immediate(text)
+            | QueuedFrame::Press(HandedPress { line: text, .. })) = &line;
             if let Err(ending) = self.send(text).await {
                 lines.push_front(line);
                 self.connections.state.lock().put_back(self.id, lines);
                 return Err(ending);
+            }
+            if let QueuedFrame::Press(press) = line {
+                self.sent_press(press);
             }
         }
         if stops {

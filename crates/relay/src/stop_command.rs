@@ -116,6 +116,7 @@ impl Stops {
             is_abandoned: false,
             egress,
             confirmation: Order {
+                may_redeem: false,
                 id: ActionId::mint(moment.millis()),
                 tenant: to.tenant.clone(),
                 instance: to.instance.clone(),

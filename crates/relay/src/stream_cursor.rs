@@ -12,7 +12,7 @@ pub(crate) async fn cursor_of(
     of: &InstanceId,
     action: &Action,
 ) -> Result<String, ledger::Fault> {
-    if !matches!(action, Action::Send { .. } | Action::Edit { .. }) {
+    if !matches!(action, Action::Send { .. } | Action::Edit { .. } | Action::Draft { .. }) {
         return Ok(String::new());
     }
     Ok(roster.stream_cursor(of).await?.unwrap_or_else(|| STOCK_CURSOR.to_owned()))

@@ -61,6 +61,7 @@ impl Connections {
         let Some(Orders { lines, close, .. }) = orders else { return (Vec::new(), None) };
         let text = |line| match line {
             QueuedFrame::Result(text) | QueuedFrame::Immediate(text) => text,
+            QueuedFrame::Press(press) => press.line,
         };
         (lines.into_iter().map(text).collect(), close.map(|(code, _)| code))
     }

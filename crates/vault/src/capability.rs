@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use ledger::{CapabilityRecord, Uses};
-use posthouse_wire::{CapabilityKind, InstanceId, Secret, SessionKey, TenantId};
+use ledger::{CapabilityRecord, RedeemedCapability, Uses};
+use posthouse_wire::{ActionId, CapabilityKind, EntryId, InstanceId, Secret, SessionKey, TenantId};
 
 use crate::{Fault, Vault};
 
@@ -29,16 +29,19 @@ pub enum Redemption {
 /// One use of a capability, already counted.
 pub struct Granted {
     id: i64,
+    number: i64,
     pub value: Secret,
 }
 
 impl Vault {
-    /// Binds the capabilities to every session key of the event. The newest of a kind replaces older ones.
+    /// Binds the capabilities to every session key of the event that is stored as `entry`. The newest of a kind
+    /// replaces older ones.
     pub async fn bind(
         &self,
         tenant: &TenantId,
         instance: &InstanceId,
         session_keys: &[SessionKey],
+        entry: Option<&EntryId>,
         captured: Vec<Captured>,
     ) -> Result<(), Fault> {
         for capability in captured {
@@ -53,24 +56,33 @@ impl Vault {
                     expires: capability.lifetime.map(|lifetime| self.timepiece.now() + with_margin(lifetime)),
                     uses: capability.uses,
                     kind: capability.kind,
+                    entry: entry.cloned(),
                 })
                 .await?;
         }
         Ok(())
     }
 
-    /// Takes one use of a capability, within the caller's own tenant and instance only.
+    /// Takes one use of a capability, within the caller's own tenant and instance only, and records it.
     pub async fn redeem(
         &self,
         tenant: &TenantId,
         instance: &InstanceId,
         key: &SessionKey,
         kind: &CapabilityKind,
+        action: Option<&ActionId>,
     ) -> Result<Redemption, Fault> {
-        let found = self.records.redeem(tenant, instance, key, kind, self.timepiece.now()).await?;
-        let Some((id, sealed)) = found else { return Ok(Redemption::Nothing) };
+        let found = self.records.redeem(tenant, instance, key, kind, action).await?;
+        let Some(RedeemedCapability { capability, number, sealed }) = found else {
+            return Ok(Redemption::Nothing);
+        };
         let value = self.keys.open_text(&context(instance, kind), &sealed)?;
-        Ok(Redemption::Granted(Granted { id, value }))
+        Ok(Redemption::Granted(Granted { id: capability, number, value }))
+    }
+
+    /// Records what was called with a granted use, and how it ended.
+    pub async fn end_use(&self, granted: &Granted, called: &str, outcome: &str) -> Result<(), Fault> {
+        Ok(self.records.end_use(granted.number, called, outcome).await?)
     }
 
     /// Returns a use after a call that certainly had no effect. After a call with unknown outcome the use stays taken.

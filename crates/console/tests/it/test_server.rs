@@ -97,6 +97,8 @@ impl TestServer {
             timepiece: timepiece.clone(),
         });
         let edge = Edge::new(edge::Parts {
+            prompts: ledger.prompts(),
+            threads: ledger.threads(),
             identity: identity.clone(),
             vault,
             relay: relay.clone(),
@@ -121,7 +123,12 @@ impl TestServer {
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
             guests: Some(Guests {
-                web: Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone())),
+                web: Arc::new(Web::new(
+                    ledger.rooms(),
+                    ledger.invitations(),
+                    (ledger.prompts(), ledger.threads()),
+                    timepiece.clone(),
+                )),
                 invitations: ledger.invitations(),
             }),
             timepiece: timepiece.clone(),

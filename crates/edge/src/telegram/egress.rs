@@ -1,7 +1,11 @@
 //! Sending actions of agents as Bot API calls, each within its deadline.
 
 mod call_with_deadline;
+mod drafts;
 mod fitting;
+mod prompts;
+mod reactions;
+mod threads;
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
@@ -16,6 +20,8 @@ use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{Again, CallsWithDeadline};
 pub(super) use fitting::Fitting;
+use prompts::InlineKeyboard;
+pub(super) use prompts::close as close_prompt;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
@@ -27,6 +33,8 @@ struct SendMessage<'a> {
     message_thread_id: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_parameters: Option<ReplyParameters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_markup: Option<&'a InlineKeyboard>,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -98,13 +106,29 @@ pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) ->
         Action::Edit { chat_id, message_id, content, metadata } => {
             calls.edit(&chat_id, &message_id, &content, &metadata).await
         }
+        // Telegram's typing sign ends by itself, so that there is nothing to clear.
+        Action::Typing { content: Some(content), .. } if content.is_empty() => Outcome::done(),
         Action::Typing { chat_id, metadata, .. } => calls.type_on(&chat_id, &metadata).await,
         Action::GetChatInfo { chat_id } => calls.chat_info(&chat_id).await,
+        Action::Prompt { chat_id, prompt_id, content, options, reply_to, metadata, .. } => {
+            calls.prompt(&chat_id, (&prompt_id, &options), &content, reply_to.as_ref(), &metadata).await
+        }
+        Action::React { chat_id, message_id, emoji, remove, .. } => {
+            calls.react(&chat_id, &message_id, &emoji, remove).await
+        }
+        Action::ThreadCreate { chat_id, thread_name, .. } => {
+            calls.create_thread(&chat_id, &thread_name).await
+        }
+        Action::ThreadRename { chat_id, thread_id, thread_name, .. } => {
+            calls.rename_thread(&chat_id, &thread_id, &thread_name).await
+        }
+        Action::Draft { chat_id, draft_id, content, is_final, metadata } => {
+            calls.draft(&chat_id, draft_id, &content, is_final, &metadata).await
+        }
         // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
-        Action::FollowUp { .. } => Outcome::failed("nothing to follow up on"),
         other => Outcome::unsupported(other.op()),
     };
-    Carried { outcome, posted: calls.posted }
+    Carried { outcome, posted: calls.posted, called: calls.called() }
 }
 
 /// The destination of messages.
@@ -247,8 +271,12 @@ impl CallsWithDeadline<'_> {
             }
         }
         // The plain text shows its link targets, so it may be too long for one message.
-        for piece in split(chunk, MESSAGE_LENGTH, Unit::Utf16) {
-            messages.push(self.put(place, &piece, None, slot.take(), reply.take()).await?);
+        let keyboard = self.keyboard.take();
+        let pieces = split(chunk, MESSAGE_LENGTH, Unit::Utf16);
+        for (left, piece) in (0..pieces.len()).rev().zip(&pieces) {
+            // The buttons of a prompt are below its last message.
+            self.keyboard = keyboard.clone().filter(|_| left == 0);
+            messages.push(self.put(place, piece, None, slot.take(), reply.take()).await?);
         }
         Ok(())
     }
@@ -281,12 +309,14 @@ impl CallsWithDeadline<'_> {
         reply_parameters: Option<ReplyParameters>,
     ) -> Result<i64, Failure> {
         let Some(message_id) = slot else {
+            let keyboard = self.keyboard.clone();
             let params = SendMessage {
                 chat_id: place.chat,
                 text,
                 parse_mode,
                 message_thread_id: place.topic,
                 reply_parameters,
+                reply_markup: keyboard.as_ref(),
             };
             let sent: SentMessage = self.ask("sendMessage", &params, Again::IfNothingWasDone).await?;
             return Ok(sent.message_id);

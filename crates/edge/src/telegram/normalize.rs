@@ -5,11 +5,13 @@ mod speech;
 
 use ledger::Uses;
 use posthouse_wire::event::Quoted;
-use posthouse_wire::{DedupKey, Event, MessageId, MessageType, Secret, Source};
+use posthouse_wire::{DedupKey, Event, MessageId, MessageType, PromptToken, Secret, Source};
 use vault::Captured;
 
 use crate::bots::OpenedBot;
-use crate::platform::{Arrival, InteractionAck, Moved, Reading, VerifiedBody, WebhookRefusal, once};
+use crate::platform::{
+    Arrival, InteractionAck, Moved, Reading, RenamedThread, VerifiedBody, WebhookRefusal, once,
+};
 
 use super::update::{CallbackQuery, RepliedMessage, TelegramMessage, Update, UpdateHead, User, full_name};
 use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
@@ -77,6 +79,9 @@ impl UpdateContext<'_> {
     fn message(&self, message: &TelegramMessage<'_>) -> Reading {
         if let Some(moved) = moved(message) {
             return Reading { moved: vec![moved], ..ignored("migration") };
+        }
+        if let Some(renamed) = renamed(message) {
+            return Reading { renamed: vec![renamed], ..ignored("service") };
         }
         let arrival = self.told_by(message).and_then(|()| self.arrival(message));
         match arrival {
@@ -146,6 +151,7 @@ impl UpdateContext<'_> {
             addressed,
             path: None,
             references,
+            press: None,
             received: self.verified.received,
         })
     }
@@ -184,6 +190,7 @@ impl UpdateContext<'_> {
             addressed: true,
             path: None,
             references: Vec::new(),
+            press: PromptToken::decode(data),
             received: self.verified.received,
         })
     }
@@ -298,6 +305,16 @@ fn moved(message: &TelegramMessage<'_>) -> Option<Moved> {
         (None, None) => return None,
     };
     Some(Moved { from: from.to_string().into(), to: to.to_string().into() })
+}
+
+/// A topic that got a new name. An edit of its icon alone has none.
+fn renamed(message: &TelegramMessage<'_>) -> Option<RenamedThread> {
+    let name = message.forum_topic_edited.as_ref()?.name.as_ref()?;
+    Some(RenamedThread {
+        chat: message.chat.id.to_string().into(),
+        thread: message.message_thread_id?.to_string().into(),
+        name: name.to_string(),
+    })
 }
 
 #[cfg(test)]

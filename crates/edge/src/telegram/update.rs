@@ -99,10 +99,18 @@ pub(super) struct TelegramMessage<'a> {
     #[serde(borrow)]
     pub dice: Option<Dice<'a>>,
 
+    #[serde(borrow)]
+    pub forum_topic_edited: Option<EditedTopic<'a>>,
     pub web_app_data: Option<IgnoredAny>,
     pub passport_data: Option<IgnoredAny>,
     pub migrate_to_chat_id: Option<i64>,
     pub migrate_from_chat_id: Option<i64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct EditedTopic<'a> {
+    #[serde(borrow)]
+    pub name: Option<UpdateText<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -1,20 +1,20 @@
 //! Actions of agents in a room. Each is stored before it is shown.
 
-use ledger::{Room, RoomMessage};
+use ledger::{Room, RoomMarks, RoomMessage, ShownPrompt};
 use posthouse_time::Moment;
-use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome};
+use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome, ThreadId};
 use relay::{Carried, Order};
 use serde_json::json;
 
 use super::hub::News;
 use super::{LIMIT, Web};
+use crate::asked_prompts::AskedPrompts;
 use crate::split::{Unit, split};
 
 impl Web {
     pub(super) async fn carry_out(&self, order: Order) -> Carried {
         let Some(chat) = order.action.chat_id() else {
-            // The web chat issues no capabilities, so there is none to redeem.
-            return Outcome::failed("nothing to follow up").into();
+            return Outcome::unsupported(order.action.op()).into();
         };
         let room = match self.rooms.room(chat).await {
             // Another agent's room, and a room whose invitation was withdrawn, look like a room that does not exist.
@@ -22,37 +22,82 @@ impl Web {
             Ok(_) => return Outcome::failed("chat not found").into(),
             Err(fault) => return not_written(&fault),
         };
+        let thread = match self.thread_of(&room, &order.action).await {
+            Ok(thread) => thread,
+            Err(NoThread::Unknown) => return Outcome::failed("thread not found").into(),
+            Err(NoThread::Fault(fault)) => return not_written(&fault),
+        };
         let posted = self.timepiece.now();
+        let prompt = AskedPrompts::of(&order);
         let outcome = match order.action {
             Action::Send { content, reply_to, .. } => {
-                self.send(&room, &order.id, &content, reply_to, order.ends_turn, posted).await
+                self.send(&room, &order.id, &content, (reply_to, thread), order.ends_turn, posted).await
             }
             Action::Edit { message_id, content, .. } => self.edit(&room, &message_id, &content, posted).await,
             Action::Typing { content, .. } => {
-                let on = content.as_deref() != Some("");
-                self.turns.typing(&room.id, on, self.timepiece.instant());
-                let text = content.filter(|text| !text.is_empty());
-                let data = json!({ "on": on, "text": text }).to_string();
-                self.hub.show(&room.id, News { name: "typing", data, at: None, line: None });
+                self.type_on(&room, content);
                 Ok(Outcome::done())
             }
             Action::GetChatInfo { .. } => {
                 return Outcome::info(ChatInfo { name: room.person, kind: "dm".to_owned() }).into();
             }
+            Action::Prompt { content, reply_to, .. } => match prompt {
+                Some(prompt) => {
+                    self.ask(&room, &order.id, prompt, &content, (reply_to, thread), posted).await
+                }
+                None => return Outcome::unsupported("prompt").into(),
+            },
+            Action::React { message_id, emoji, remove, .. } => {
+                self.react(&room, &message_id, &emoji, remove, posted).await
+            }
+            Action::ThreadCreate { thread_name, .. } => {
+                self.create_thread(&room, &order.id, &thread_name).await
+            }
+            Action::ThreadRename { thread_id, thread_name, .. } => {
+                self.rename_thread(&room, &thread_id, &thread_name).await
+            }
+            Action::Draft { draft_id, content, is_final, .. } => {
+                self.draft(&room, &order.id, (draft_id, &content, is_final), thread, posted).await
+            }
             other => return Outcome::unsupported(other.op()).into(),
         };
         match outcome {
-            Ok(outcome) => Carried { posted: outcome.success.then_some(posted), outcome },
+            Ok(outcome) => Carried { posted: outcome.success.then_some(posted), outcome, called: None },
             Err(fault) => not_written(&fault),
         }
     }
 
-    async fn send(
+    /// The thread that an action names, if the room has it.
+    async fn thread_of(&self, room: &Room, action: &Action) -> Result<Option<ThreadId>, NoThread> {
+        let named = match action {
+            Action::Send { metadata, .. }
+            | Action::Prompt { metadata, .. }
+            | Action::Draft { metadata, .. } => metadata.thread_id.clone(),
+            _ => None,
+        };
+        match named {
+            Some(thread) if !self.has_thread(room, &thread).await.map_err(NoThread::Fault)? => {
+                Err(NoThread::Unknown)
+            }
+            named => Ok(named),
+        }
+    }
+
+    /// Shows the typing sign with an optional text, or clears it if the text is empty.
+    fn type_on(&self, room: &Room, content: Option<String>) {
+        let on = content.as_deref() != Some("");
+        self.turns.typing(&room.id, on, self.timepiece.instant());
+        let text = content.filter(|text| !text.is_empty());
+        let data = json!({ "on": on, "text": text }).to_string();
+        self.hub.show(&room.id, News { name: "typing", data, at: None, line: None });
+    }
+
+    pub(super) async fn send(
         &self,
         room: &Room,
         action: &ActionId,
         content: &str,
-        reply_to: Option<MessageId>,
+        (reply_to, thread): (Option<MessageId>, Option<ThreadId>),
         is_answer: bool,
         now: Moment,
     ) -> Result<Outcome, ledger::Fault> {
@@ -73,6 +118,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                marks: RoomMarks { thread: thread.clone(), ..RoomMarks::default() },
             };
             self.write(room, line).await?;
         }
@@ -112,6 +158,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                marks: RoomMarks::default(),
             };
             self.write(room, line).await?;
         }
@@ -126,9 +173,19 @@ impl Web {
 
     /// Stores a message and shows it. The caller must hold the room's lock.
     pub(super) async fn write(&self, room: &Room, line: RoomMessage) -> Result<(), ledger::Fault> {
+        self.write_with(room, line, None).await
+    }
+
+    /// As [`Web::write`], for a message with buttons.
+    pub(super) async fn write_with(
+        &self,
+        room: &Room,
+        line: RoomMessage,
+        prompt: Option<&ShownPrompt>,
+    ) -> Result<(), ledger::Fault> {
         self.rooms.say(&room.id, line.clone()).await?;
         if self.hub.is_watched(&room.id) {
-            self.hub.show(&room.id, self.news_of(room.instance.as_str(), line).await);
+            self.hub.show(&room.id, self.news_of(room.instance.as_str(), line, prompt).await);
         }
         Ok(())
     }
@@ -150,13 +207,19 @@ impl Web {
     }
 }
 
+/// The reason why a message cannot go into the thread that it names.
+enum NoThread {
+    Unknown,
+    Fault(ledger::Fault),
+}
+
 /// The message id of an action. If the same action is carried out again, it finds its own message.
-fn message_of(action: &ActionId) -> MessageId {
+pub(super) fn message_of(action: &ActionId) -> MessageId {
     format!("w{}", action.as_str().trim_start_matches("act_")).into()
 }
 
 /// The id of the `number`th message that a long one was split into.
-fn part(first: &MessageId, number: usize) -> MessageId {
+pub(super) fn part(first: &MessageId, number: usize) -> MessageId {
     if number == 1 { first.clone() } else { format!("{first}-{number}").into() }
 }
 

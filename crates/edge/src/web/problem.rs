@@ -44,6 +44,10 @@ impl ChatProblem {
     pub(super) const NOT_TAKEN: ChatProblem =
         ChatProblem::fixed(StatusCode::CONFLICT, "not_taken", "the message was not accepted");
 
+    /// A prompt takes one press.
+    pub(super) const ANSWERED: ChatProblem =
+        ChatProblem::fixed(StatusCode::CONFLICT, "answered", "this question already has an answer");
+
     /// Nothing was stored; the same message can be sent again.
     pub(super) const INBOX_FULL: ChatProblem = ChatProblem::fixed(
         StatusCode::TOO_MANY_REQUESTS,

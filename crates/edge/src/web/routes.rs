@@ -12,9 +12,9 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::{Identity, fingerprint};
-use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
+use ledger::{Audit, Deed, LimitReached, Room, RoomMarks, RoomMessage};
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
+use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, MessageId, MessageType, ThreadId, id};
 use relay::{Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -23,11 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::{self, Visitor};
 use super::enrol::{Enrol, EnrolRefused};
+use super::message_place::MessagePlace;
 use super::person::source;
 use super::problem::ChatProblem;
-use super::{LIMIT, Web, bot_ref, page, session, stream};
+use super::{LIMIT, Web, bot_ref, page, presses, session, stream};
 use crate::bots::Bots;
-use crate::intake::Intake;
+use crate::intake::{Intake, IntakeResult};
 use crate::metrics::Metrics;
 use crate::platform::{Arrival, Platform, Reading};
 
@@ -80,6 +81,7 @@ const ENDPOINTS: &[Endpoint<ChatPage>] = &[
     Endpoint::closed("POST", "/chat/api/rooms", || post(enter)),
     Endpoint::closed("GET", "/chat/api/rooms/{room}/stream", || get(watch)),
     Endpoint::closed("POST", "/chat/api/rooms/{room}/messages", || post(speak)),
+    Endpoint::closed("POST", "/chat/api/rooms/{room}/presses", || post(presses::press)),
     Endpoint::closed("POST", "/chat/api/stop", || post(stop)),
 ];
 
@@ -100,7 +102,7 @@ pub fn routes(chat: ChatPage) -> Router {
         .with_state(chat)
 }
 
-type PageResult = Result<Json<Value>, ChatProblem>;
+pub(super) type PageResult = Result<Json<Value>, ChatProblem>;
 pub(super) type Body<const LONGEST: usize = LONGEST_BODY> = Result<BoundedBody<LONGEST>, UnreadBody>;
 
 /// Redirects the root URL to the page.
@@ -194,8 +196,11 @@ async fn enter(
         return Err(ChatProblem::NOT_FOUND);
     }
     let room = chat.web.enter(agent.id, &invited).await?.ok_or(ChatProblem::NOT_INVITED)?;
-    let history = stream::history(&chat.web, &room.id, &invited.tenant).await?;
-    Ok(Json(json!({ "room": room.id, "agent": room.instance, "person": room.person, "history": history })))
+    let history = stream::history(&chat.web, &room, &invited.tenant).await?;
+    let threads = chat.web.threads_of(&room).await?;
+    Ok(Json(json!({
+        "room": room.id, "agent": room.instance, "person": room.person, "history": history, "threads": threads,
+    })))
 }
 
 #[derive(Deserialize)]
@@ -220,7 +225,7 @@ async fn watch(
     // A browser that reconnects by itself uses the old URL, but sends the id of the last event.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.max(after).map(Moment::from_millis);
-    Ok(stream::watch(chat.web, chat.relay, room.id, after, stream, chat.closing).await?)
+    Ok(stream::watch(chat.web, chat.relay, room, after, stream, chat.closing).await?)
 }
 
 #[derive(Deserialize)]
@@ -228,6 +233,9 @@ struct PostedMessage {
     text: String,
     /// The page's id for this message. Sending it again changes nothing.
     nonce: String,
+    /// The message that it replies to, and the thread that it is written in.
+    reply_to: Option<MessageId>,
+    thread: Option<ThreadId>,
 }
 
 async fn speak(
@@ -236,7 +244,7 @@ async fn speak(
     Path(room): Path<String>,
     body: Body,
 ) -> PageResult {
-    let PostedMessage { text, nonce } = read(body)?;
+    let PostedMessage { text, nonce, reply_to, thread } = read(body)?;
     if text.trim().is_empty() {
         return Err(ChatProblem::unfit("the message is empty"));
     }
@@ -255,34 +263,42 @@ async fn speak(
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
-    let reading =
-        Reading { arrivals: vec![arrival(&room, &message, &nonce, &text, received)], ..Reading::default() };
+    let place = MessagePlace::find(&chat.web, &room, reply_to, thread).await?;
+    let mut arrival = arrival(&room, &message, &nonce, &text, received);
+    place.mark(&room, &mut arrival.event);
+    let reading = Reading { arrivals: vec![arrival], ..Reading::default() };
 
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
     let _lock = chat.web.locks.lock(&room.id).await;
-    let mut result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
-    let entry = match (result.entries.pop(), result.full) {
-        (Some(entry), _) => entry,
-        (None, Some(LimitReached::Tenant)) => return Err(ChatProblem::STORAGE_FULL),
-        (None, Some(_)) => return Err(ChatProblem::INBOX_FULL),
-        (None, None) => return Err(ChatProblem::NOT_TAKEN),
-    };
+    let result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
+    let entry = stored(result)?;
     let line = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
-        reply_to: None,
+        reply_to: place.reply_to(),
         sent: received,
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,
+        marks: RoomMarks { thread: place.thread, ..RoomMarks::default() },
     };
     if line.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
     }
     chat.web.write(&room, line).await?;
     Ok(Json(json!({ "message_id": message, "entry": entry })))
+}
+
+/// The entry of a message that was taken in, or the reason why there is none.
+pub(super) fn stored(mut result: IntakeResult) -> Result<EntryId, ChatProblem> {
+    match (result.entries.pop(), result.full) {
+        (Some(entry), _) => Ok(entry),
+        (None, Some(LimitReached::Tenant)) => Err(ChatProblem::STORAGE_FULL),
+        (None, Some(_)) => Err(ChatProblem::INBOX_FULL),
+        (None, None) => Err(ChatProblem::NOT_TAKEN),
+    }
 }
 
 fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: Moment) -> Arrival {
@@ -302,6 +318,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         addressed: true,
         path: None,
         references: Vec::new(),
+        press: None,
         received,
     }
 }
@@ -325,7 +342,7 @@ async fn stop(
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
-async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
+pub(super) async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
     let room = chat.web.rooms.room(room).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(ChatProblem::NOT_FOUND) }
 }

@@ -13,16 +13,17 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, future};
-use ledger::RoomMessage;
+use ledger::{BotRef, Room, RoomMessage, ShownPrompt};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, EntryId, MessageId, TenantId};
 use relay::{Relay, STOP};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::Web;
 use super::hub::{MessageMark, News, NextNews, Watch};
+use super::prompts::shown_prompt;
 use super::streams::OpenStream;
+use super::{Web, bot_ref};
 
 /// Length of the history, in messages and in bytes of text.
 const HISTORY: u16 = 500;
@@ -49,16 +50,13 @@ const AWAITED: usize = 64;
 const LATEST: u16 = 8;
 
 /// The latest messages of a room, as JSON for the page.
-pub(super) async fn history(
-    web: &Web,
-    room: &ChatId,
-    tenant: &TenantId,
-) -> Result<Vec<Value>, ledger::Fault> {
-    let start = web.rooms.place_before_latest(room, HISTORY, HISTORY_BYTES).await?;
-    let lines = web.rooms.messages_after(room, start, None, HISTORY_BYTES).await?;
+pub(super) async fn history(web: &Web, room: &Room, tenant: &TenantId) -> Result<Vec<Value>, ledger::Fault> {
+    let start = web.rooms.place_before_latest(&room.id, HISTORY, HISTORY_BYTES).await?;
+    let lines = web.rooms.messages_after(&room.id, start, None, HISTORY_BYTES).await?;
+    let prompts = web.prompts.prompts_in(&bot_ref(&room.instance), &room.id).await?;
     let mut shown = Vec::with_capacity(lines.len());
     for (_, line) in &lines {
-        shown.push(web.shown(tenant.as_str(), line).await);
+        shown.push(web.shown(tenant.as_str(), line, prompt_of(&prompts, line)).await);
         // Rendering many short messages takes long in total.
         tokio::task::yield_now().await;
     }
@@ -70,7 +68,7 @@ pub(super) async fn history(
 pub(super) async fn watch(
     web: Arc<Web>,
     relay: Relay,
-    room: ChatId,
+    room: Room,
     after: Option<Moment>,
     open: OpenStream,
     closing: CancellationToken,
@@ -78,9 +76,12 @@ pub(super) async fn watch(
     // The lock keeps anything from being stored between the first read and the subscription. Later reads of a long
     // history may repeat a change, which does no harm.
     let locked = Arc::clone(&web);
+    let Room { id: room, instance, .. } = room;
     let _lock = locked.locks.lock(&room).await;
     let live = web.hub.watch(&room);
     let mut watcher = Watcher {
+        bot: bot_ref(&instance),
+        prompts: Vec::new(),
         past: VecDeque::new(),
         next_page: None,
         last: after,
@@ -104,7 +105,12 @@ pub(super) async fn watch(
 }
 
 fn changed(line: &RoomMessage) -> Moment {
-    line.edited.map_or(line.sent, |edited| edited.max(line.sent))
+    [line.edited, line.marks.touched].into_iter().flatten().fold(line.sent, Moment::max)
+}
+
+/// The prompt that this message shows.
+fn prompt_of<'a>(prompts: &'a [ShownPrompt], line: &RoomMessage) -> Option<&'a ShownPrompt> {
+    prompts.iter().find(|prompt| prompt.message == line.message)
 }
 
 /// A person's message whose acknowledgement is awaited. `acknowledged` is the time of the acknowledgement.
@@ -120,6 +126,10 @@ struct Watcher {
     web: Arc<Web>,
     relay: Relay,
     room: ChatId,
+    /// The web bot of the room's agent.
+    bot: BotRef,
+    /// The prompts of the room, for the messages that are read from the ledger.
+    prompts: Vec<ShownPrompt>,
     live: Watch,
     /// Messages that were read from the ledger and not sent yet.
     past: VecDeque<(i64, RoomMessage)>,
@@ -151,7 +161,8 @@ impl Watcher {
                 return Some(named("turn", &json!({ "open": self.turn_shown }).to_string()));
             }
             if let Some((_, line)) = self.past.pop_front() {
-                let news = self.web.news_of(self.open.tenant.as_str(), line).await;
+                let prompt = prompt_of(&self.prompts, &line);
+                let news = self.web.news_of(self.open.tenant.as_str(), line, prompt).await;
                 return Some(self.shown(&news));
             }
             if let Some(place) = self.next_page {
@@ -193,6 +204,10 @@ impl Watcher {
     async fn read_on(&mut self, after: i64) -> Result<(), ledger::Fault> {
         self.past = self.web.rooms.messages_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
         self.next_page = self.past.back().map(|(place, _)| *place);
+        self.prompts = match self.past.is_empty() {
+            true => Vec::new(),
+            false => self.web.prompts.prompts_in(&self.bot, &self.room).await?,
+        };
         Ok(())
     }
 
@@ -265,7 +280,7 @@ impl Web {
     }
 
     /// A message as JSON for the page. Text of an agent is also rendered to HTML.
-    pub(super) async fn shown(&self, whose: &str, line: &RoomMessage) -> Value {
+    pub(super) async fn shown(&self, whose: &str, line: &RoomMessage, prompt: Option<&ShownPrompt>) -> Value {
         let html = if line.by_agent { self.renderer.html(whose, &line.text).await } else { None };
         json!({
             "message_id": line.message,
@@ -276,11 +291,14 @@ impl Web {
             "said": line.sent.millis(),
             "edited": line.edited.map(Moment::millis),
             "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
+            "thread": line.marks.thread,
+            "reactions": line.marks.reactions,
+            "prompt": prompt.map(shown_prompt),
         })
     }
 
-    pub(super) async fn news_of(&self, whose: &str, line: RoomMessage) -> News {
-        let data = self.shown(whose, &line).await.to_string();
+    pub(super) async fn news_of(&self, whose: &str, line: RoomMessage, prompt: Option<&ShownPrompt>) -> News {
+        let data = self.shown(whose, &line, prompt).await.to_string();
         let at = Some(changed(&line));
         let awaits = line.entry.filter(|_| line.delivered.is_none());
         News {

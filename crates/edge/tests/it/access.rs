@@ -157,6 +157,7 @@ impl Fixture {
             addressed: true,
             path: None,
             references: Vec::new(),
+            press: None,
             received: self.clock.now(),
         }
     }
@@ -282,7 +283,8 @@ async fn button_presses_pass_the_same_rule() {
         assert_eq!(fixture.takes(press(&fixture)).await, admitted);
         assert_eq!(*fixture.pigeon.acknowledged.lock().unwrap(), usize::from(admitted));
         let (tenant, kind) = ("ten_1".into(), "pigeon.press".into());
-        let bound = fixture.server.vault.redeem(&tenant, &fixture.server.agent, &key, &kind).await.unwrap();
+        let bound =
+            fixture.server.vault.redeem(&tenant, &fixture.server.agent, &key, &kind, None).await.unwrap();
         assert_eq!(matches!(bound, Redemption::Granted(_)), admitted);
         fixture.decides(user("5"), Decision::Allowed).await;
     }

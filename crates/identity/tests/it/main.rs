@@ -9,5 +9,5 @@ mod gate;
 mod issuers;
 mod oauth;
 mod program;
-mod shared_gate;
 mod provisioning;
+mod shared_gate;

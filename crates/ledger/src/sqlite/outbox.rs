@@ -58,12 +58,14 @@ impl Outbox for Sqlite {
         action: &ActionId,
         outcome: &Outcome,
         posted: Option<Moment>,
+        called: Option<&str>,
     ) -> Result<(), Fault> {
         let (action, outcome, timepiece) = (action.bytes(), outcome.clone(), self.timepiece.clone());
+        let called = called.map(str::to_owned);
         self.write(move |db| {
             let text = serde_json::to_string(&outcome).expect("an outcome has only strings and flags");
             db.prepare_cached(
-                "UPDATE actions SET finished = ?2, posted = ?3, success = ?4, message = ?5, error = ?6, outcome = ?7,
+                "UPDATE actions SET finished = ?2, posted = ?3, success = ?4, message = ?5, error = ?6, outcome = ?7, called = ?8,
                    counted = ledger_time()
                  WHERE id = ?1 AND finished IS NULL",
             )?
@@ -75,6 +77,7 @@ impl Outbox for Sqlite {
                 outcome.message_id.as_ref().map(|message| message.as_str()),
                 outcome.error,
                 text,
+                called,
             ])
             .map(drop)
         })

@@ -92,6 +92,9 @@ pub(super) fn a_little(
         pass.forget(ENDED_EXCHANGES, now - WEEK)?,
         pass.forget(OLD_DEEDS, now - DEEDS)?,
         pass.forget(OLD_ROOM_LINES, now - ROOM_LINES)?,
+        pass.forget(OLD_PROMPTS, now - WEEK)?,
+        pass.forget(OLD_CAPABILITY_USES, now - WEEK)?,
+        pass.forget(OLD_THREADS, now - CONVERSATIONS)?,
         pass.forget(OLD_FORMER_AGENTS, now - FORMER_AGENTS)?,
     ];
     let mut more = gone.contains(&(A_LITTLE as usize));
@@ -260,6 +263,15 @@ const ENDED_EXCHANGES: &str = "DELETE FROM exchanges WHERE seq IN
 const OLD_ROOM_LINES: &str = "DELETE FROM room_lines WHERE seq IN
     (SELECT seq FROM room_lines WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
+const OLD_PROMPTS: &str = "DELETE FROM prompts WHERE (platform, bot, chat, message) IN
+    (SELECT platform, bot, chat, message FROM prompts WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_CAPABILITY_USES: &str = "DELETE FROM capability_uses WHERE seq IN
+    (SELECT seq FROM capability_uses WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_THREADS: &str = "DELETE FROM made_threads WHERE (platform, bot, chat, thread) IN
+    (SELECT platform, bot, chat, thread FROM made_threads WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
 const OLD_FORMER_AGENTS: &str = "DELETE FROM former_agents WHERE id IN
     (SELECT id FROM former_agents WHERE removed < ?1 ORDER BY removed LIMIT ?2)";
 
@@ -279,6 +291,9 @@ mod tests {
             ENDED_ACTIONS,
             ENDED_FIRES,
             OLD_ROOM_LINES,
+            OLD_PROMPTS,
+            OLD_CAPABILITY_USES,
+            OLD_THREADS,
             OLD_FORMER_AGENTS,
             LATE,
             OLD_REPEATS,

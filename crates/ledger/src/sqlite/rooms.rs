@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
+use crate::rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomMarks, RoomMessage, Rooms};
 
+const LINE: &str =
+    "message, by_agent, text, reply_to, said, edited, entry, delivered, thread, reactions, touched, seq";
 const ROOM: &str = "SELECT id, instance, invitation, person, created FROM rooms";
 
 #[async_trait]
@@ -58,8 +60,8 @@ impl Rooms for Sqlite {
         self.write(move |db| {
             db.prepare_cached(
                 "INSERT INTO room_lines
-                   (room, message, by_agent, text, reply_to, said, edited, entry, delivered, counted)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ledger_time()) ON CONFLICT (room, message) DO NOTHING",
+                   (room, message, by_agent, text, reply_to, said, edited, entry, delivered, thread, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time()) ON CONFLICT (room, message) DO NOTHING",
             )?
             .execute(params![
                 room.as_str(),
@@ -71,6 +73,7 @@ impl Rooms for Sqlite {
                 line.edited.map(Moment::millis),
                 line.entry.as_ref().map(|entry| entry.as_str()),
                 line.delivered.map(Moment::millis),
+                line.marks.thread.as_ref().map(|thread| thread.as_str()),
             ])?;
             trim(db, &room)
         })
@@ -93,6 +96,61 @@ impl Rooms for Sqlite {
                 .execute(params![room.as_str(), message.as_str(), text, at.millis()])?;
             trim(db, &room)?;
             Ok(rewritten > 0)
+        })
+        .await
+    }
+
+    async fn react(
+        &self,
+        room: &ChatId,
+        message: &MessageId,
+        emoji: &str,
+        remove: bool,
+        at: Moment,
+    ) -> Result<Option<Vec<String>>, Fault> {
+        let (room, message, emoji) = (room.clone(), message.clone(), emoji.to_owned());
+        self.write(move |db| {
+            let stored: Option<Option<String>> = db
+                .prepare_cached("SELECT reactions FROM room_lines WHERE room = ?1 AND message = ?2")?
+                .query_row([room.as_str(), message.as_str()], |row| row.get(0))
+                .optional()?;
+            let Some(stored) = stored else { return Ok(None) };
+            let mut left = reactions(stored);
+            if left.contains(&emoji) != remove {
+                return Ok(Some(left));
+            }
+            if remove {
+                left.retain(|one| *one != emoji);
+            } else {
+                left.push(emoji.clone());
+            }
+            left.drain(..left.len().saturating_sub(ROOM_REACTIONS));
+            let list = (!left.is_empty()).then(|| serde_json::json!(left).to_string());
+            db.prepare_cached(
+                "UPDATE room_lines SET reactions = ?3, touched = ?4 WHERE room = ?1 AND message = ?2",
+            )?
+            .execute(params![room.as_str(), message.as_str(), list, at.millis()])?;
+            Ok(Some(left))
+        })
+        .await
+    }
+
+    async fn touch(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<(), Fault> {
+        let (room, message) = (room.clone(), message.clone());
+        self.write(move |db| {
+            db.prepare_cached("UPDATE room_lines SET touched = ?3 WHERE room = ?1 AND message = ?2")?
+                .execute(params![room.as_str(), message.as_str(), at.millis()])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn message(&self, room: &ChatId, message: &MessageId) -> Result<Option<RoomMessage>, Fault> {
+        let (room, message) = (room.clone(), message.clone());
+        self.read(move |db| {
+            db.prepare_cached(&format!("SELECT {LINE} FROM room_lines WHERE room = ?1 AND message = ?2"))?
+                .query_row([room.as_str(), message.as_str()], line)
+                .optional()
         })
         .await
     }
@@ -139,8 +197,9 @@ impl Rooms for Sqlite {
         let room = room.clone();
         self.read(move |db| {
             let mut found = db.prepare_cached(
-                "SELECT message, by_agent, text, reply_to, said, edited, entry, delivered, seq FROM room_lines
-                 WHERE room = ?1 AND seq > ?2 AND max(said, coalesce(edited, said)) >= ?3 ORDER BY seq",
+                &format!("SELECT {LINE} FROM room_lines
+                 WHERE room = ?1 AND seq > ?2 AND max(said, coalesce(edited, said), coalesce(touched, said)) >= ?3
+                 ORDER BY seq"),
             )?;
             let since = since.map_or(i64::MIN, Moment::millis);
             let mut rows = found.query(params![room.as_str(), place, since])?;
@@ -151,7 +210,7 @@ impl Rooms for Sqlite {
                 if !lines.is_empty() && sum > bytes {
                     break;
                 }
-                lines.push((row.get(8)?, line));
+                lines.push((row.get("seq")?, line));
             }
             Ok(lines)
         })
@@ -174,6 +233,11 @@ fn trim(db: &Connection, room: &ChatId) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Most messages have no reactions. None is stored then.
+fn reactions(stored: Option<String>) -> Vec<String> {
+    stored.and_then(|list| serde_json::from_str(&list).ok()).unwrap_or_default()
+}
+
 fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
     Ok(Room {
         id: row.get::<_, String>(0)?.into(),
@@ -194,5 +258,10 @@ fn line(row: &Row<'_>) -> rusqlite::Result<RoomMessage> {
         edited: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
         entry: row.get::<_, Option<String>>(6)?.map(EntryId::from),
         delivered: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),
+        marks: RoomMarks {
+            thread: row.get::<_, Option<String>>(8)?.map(ThreadId::from),
+            reactions: reactions(row.get(9)?),
+            touched: row.get::<_, Option<i64>>(10)?.map(Moment::from_millis),
+        },
     })
 }

@@ -1,17 +1,21 @@
 //! SQL of encrypted values: gateways, credentials, connector secrets and capabilities.
 
+mod capability_uses;
 mod server_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{
-    BotId, CapabilityKind, ConnectorId, GatewayId, InstanceId, Platform, SessionKey, TenantId,
+    ActionId, BotId, CapabilityKind, ConnectorId, EntryId, GatewayId, InstanceId, Platform, SessionKey,
+    TenantId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::vault::{CapabilityRecord, GatewayRecord, Sealed, SealedSecret, Uses, VaultRecords};
+use crate::vault::{
+    CapabilityRecord, GatewayRecord, RedeemedCapability, Sealed, SealedSecret, Uses, VaultRecords,
+};
 
 const GATEWAY: &str =
     "SELECT gateways.id, gateways.instance, instances.tenant, gateways.created, gateways.revoked
@@ -110,8 +114,8 @@ impl VaultRecords for Sqlite {
                 Uses::Left(uses) => Some(uses),
             };
             db.prepare_cached(
-                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, ends, uses_left, bound)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ledger_time())",
+                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, ends, uses_left, entry, bound)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ?8, ledger_time())",
             )?
             .execute(params![
                 capability.tenant.as_str(),
@@ -121,6 +125,7 @@ impl VaultRecords for Sqlite {
                 capability.sealed.blob,
                 capability.expires.map(Moment::millis),
                 uses_left,
+                capability.entry.as_ref().and_then(EntryId::bytes),
             ])?;
             let id = db.last_insert_rowid();
             let mut held = db.prepare_cached(
@@ -154,25 +159,35 @@ impl VaultRecords for Sqlite {
         instance: &InstanceId,
         key: &SessionKey,
         kind: &CapabilityKind,
-        now: Moment,
-    ) -> Result<Option<(i64, Sealed)>, Fault> {
+        action: Option<&ActionId>,
+    ) -> Result<Option<RedeemedCapability>, Fault> {
         let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
+        let (action, timepiece) = (action.and_then(ActionId::bytes), self.timepiece.clone());
         self.write(move |db| {
+            let now = timepiece.now().millis();
             // The use is taken before the call that it is for. Only a call that certainly had no effect gives
             // it back.
+            let redeemed = db
+                .prepare_cached(
+                    "UPDATE capabilities SET uses_left = uses_left - 1
+                     WHERE id = (SELECT capability FROM capability_keys
+                                 WHERE instance = ?2 AND session_key = ?3 AND kind = ?4)
+                       AND tenant = ?1 AND instance = ?2
+                       AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5 AND ends > ledger_time())
+                     RETURNING id, key_id, blob, entry",
+                )?
+                .query_row(
+                    params![tenant.as_str(), instance.as_str(), key.as_str(), kind.as_str(), now],
+                    |row| Ok((row.get(0)?, sealed(row, 1)?, row.get::<_, Option<[u8; 16]>>(3)?)),
+                )
+                .optional()?;
+            let Some((capability, sealed, entry)) = redeemed else { return Ok(None) };
             db.prepare_cached(
-                "UPDATE capabilities SET uses_left = uses_left - 1
-                 WHERE id = (SELECT capability FROM capability_keys
-                             WHERE instance = ?2 AND session_key = ?3 AND kind = ?4)
-                   AND tenant = ?1 AND instance = ?2
-                   AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5 AND ends > ledger_time())
-                 RETURNING id, key_id, blob",
+                "INSERT INTO capability_uses (tenant, instance, entry, action, kind, at, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time())",
             )?
-            .query_row(
-                params![tenant.as_str(), instance.as_str(), key.as_str(), kind.as_str(), now.millis()],
-                |row| Ok((row.get(0)?, sealed(row, 1)?)),
-            )
-            .optional()
+            .execute(params![tenant.as_str(), instance.as_str(), entry, action, kind.as_str(), now])?;
+            Ok(Some(RedeemedCapability { capability, number: db.last_insert_rowid(), sealed }))
         })
         .await
     }

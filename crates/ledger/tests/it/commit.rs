@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 
-use ledger::{Appended, Fault, RoomMessage, Seq};
+use ledger::{Appended, Fault, RoomMarks, RoomMessage, Seq};
 use parking_lot::Mutex;
 
 use crate::book::Book;
@@ -53,6 +53,7 @@ stories! {
                 edited: None,
                 entry: None,
                 delivered: None,
+                marks: RoomMarks::default(),
             };
             rooms.say(&"web-1".into(), line).await
         });

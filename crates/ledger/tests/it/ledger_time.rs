@@ -62,7 +62,7 @@ stories! {
         let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
             panic!("it is new")
         };
-        outbox.finish(&action, &Outcome::done(), None).await.unwrap();
+        outbox.finish(&action, &Outcome::done(), None, None).await.unwrap();
         outbox.begin(request(&book, "open")).await.unwrap();
         for wall in [START + days(100), START - days(100)] {
             book.clock.set(wall);
@@ -139,6 +139,7 @@ async fn given(book: &Book) -> Owner {
     }
     tokens.grant(&owner.client(), TokenHash([3; 32]), now + hours(1)).await.unwrap();
     let capability = CapabilityRecord {
+        entry: None,
         tenant: "ten_acme".into(),
         instance: heron,
         kind: "reply".into(),
@@ -160,7 +161,7 @@ async fn good(book: &Book, owner: &Owner) -> [bool; 4] {
     let secrets = vault.gateway(&"gw".into()).await.unwrap().unwrap().secrets;
     let rotated = secrets.iter().find(|secret| secret.sealed.blob == [1]);
     let capability =
-        vault.redeem(&"ten_acme".into(), heron, &"key".into(), &"reply".into(), now).await.unwrap();
+        vault.redeem(&"ten_acme".into(), heron, &"key".into(), &"reply".into(), None).await.unwrap();
     [
         token.is_some_and(|token| token.expires > now),
         secret.is_some(),
@@ -206,7 +207,7 @@ async fn whoever_was_cut_off_by_a_stop_has_ten_minutes_to_repeat_itself_whatever
     let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
         panic!("it is new")
     };
-    outbox.finish(&action, &Outcome::done(), None).await.unwrap();
+    outbox.finish(&action, &Outcome::done(), None, None).await.unwrap();
     outbox.begin(request(&book, "open")).await.unwrap();
     drop(outbox);
     let book = book.reopened_at(START + days(100)).await;

@@ -20,6 +20,7 @@ mod ledger_time;
 mod open;
 mod outbox;
 mod poison;
+mod prompts;
 mod prune;
 mod reads;
 mod receipts;

@@ -87,7 +87,7 @@ stories! {
             panic!("it is new")
         };
         book.winds(minutes(5));
-        book.ledger.outbox().finish(&action, &Outcome::done(), None).await.unwrap();
+        book.ledger.outbox().finish(&action, &Outcome::done(), None, None).await.unwrap();
         book.winds(minutes(9));
         book.prunes().await;
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
@@ -191,6 +191,7 @@ async fn last_seq(book: &Book, word: &str) -> Seq {
 
 async fn bind(book: &Book, kind: &str, lifetime: Option<std::time::Duration>, uses: Uses) {
     let record = CapabilityRecord {
+        entry: None,
         tenant: "ten".into(),
         instance: HERON.into(),
         kind: kind.into(),
@@ -203,8 +204,10 @@ async fn bind(book: &Book, kind: &str, lifetime: Option<std::time::Duration>, us
 }
 
 async fn redeem(book: &Book, kind: &str) -> Option<(i64, Sealed)> {
-    let (tenant, instance, now) = ("ten".into(), HERON.into(), book.clock.now());
-    book.ledger.vault().redeem(&tenant, &instance, &"key".into(), &kind.into(), now).await.unwrap()
+    let (tenant, instance) = ("ten".into(), HERON.into());
+    let redeemed =
+        book.ledger.vault().redeem(&tenant, &instance, &"key".into(), &kind.into(), None).await.unwrap();
+    redeemed.map(|redeemed| (redeemed.capability, redeemed.sealed))
 }
 
 /// How many sealed values there are at all.

@@ -1,4 +1,4 @@
-use ledger::{ROOM_BYTES, Room, RoomMessage};
+use ledger::{ROOM_BYTES, Room, RoomMarks, RoomMessage};
 use posthouse_wire::InstanceId;
 
 use crate::book::{Book, days, minutes};
@@ -23,6 +23,7 @@ pub fn line(book: &Book, message: &str, by_agent: bool, text: &str) -> RoomMessa
         edited: None,
         entry: None,
         delivered: None,
+        marks: RoomMarks::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 use ledger::{
-    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMessage,
-    Sealed, Setback, Uses,
+    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMarks,
+    RoomMessage, Sealed, Setback, Uses,
 };
 
 use crate::book::{minutes, on};
@@ -356,6 +356,7 @@ stories! {
         vault.issue(&"gw".into(), &heron, sealed(), now, now).await.unwrap();
         let (tenant, kind) = ("ten_acme".into(), "discord.interaction_token".into());
         let capability = CapabilityRecord {
+        entry: None,
             tenant: "ten_acme".into(),
             instance: heron.clone(),
             kind: "discord.interaction_token".into(),
@@ -383,6 +384,7 @@ stories! {
             edited: None,
             entry: None,
             delivered: None,
+            marks: RoomMarks::default(),
         };
         rooms.say(&"web-1".into(), line).await.unwrap();
 
@@ -395,7 +397,7 @@ stories! {
         assert!(vault.gateway(&"gw".into()).await.unwrap().is_none());
         assert!(vault.gateways(&heron).await.unwrap().is_empty());
         assert!(vault.sealed_under_other_keys("none", 10).await.unwrap().is_empty());
-        assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, now).await.unwrap().is_none());
+        assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, None).await.unwrap().is_none());
         assert_eq!(rooms.room(&"web-1".into()).await.unwrap(), None);
         assert!(rooms.messages_after(&"web-1".into(), 0, None, 10_000).await.unwrap().is_empty());
         assert!(roster.identities(&heron).await.unwrap().is_empty());

@@ -144,7 +144,7 @@ fn hellos(connection: &RelayConnection) -> String {
             client: Some(concat!("posthouse-agent/", env!("CARGO_PKG_VERSION")).to_owned()),
             window: Some(settings.window),
             fires: settings.fires,
-            has_command_manifest: false,
+            command_manifest: None,
         })
     };
     settings.identities.iter().map(|identity| hello(identity).line()).collect()

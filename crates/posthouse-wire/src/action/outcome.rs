@@ -56,6 +56,12 @@ impl Outcome {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
+    /// The same answer to every follow-up without a usable capability: the session is unknown or another agent's, the
+    /// kind is unknown, or the capability has expired or was used up.
+    pub fn no_capability() -> Self {
+        Self::failed("no usable capability for this session")
+    }
+
     /// The answer to an op that does not exist or that the platform does not carry out.
     pub fn unsupported(op: &str) -> Self {
         Self::failed(format!("unsupported op: {op}"))

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{FromGateway, Hello, Outbound, ToGateway};
+use super::{CommandManifest, FromGateway, Hello, Outbound, ToGateway};
 use crate::action::{Action, Outcome};
 use crate::cron::Fired;
 use crate::descriptor::Descriptor;
@@ -74,7 +74,7 @@ pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, UnreadableFrame> 
             client: field(frame.client),
             window: field(frame.window),
             fires: field(frame.fires).unwrap_or_default(),
-            has_command_manifest: frame.command_manifest.is_some_and(|raw| raw.get() != "null"),
+            command_manifest: CommandManifest::read(frame.command_manifest),
         })),
         "inbound_ack" => Ok(FromGateway::InboundAck { entry: entry(frame)? }),
         "outbound" => {

@@ -229,8 +229,32 @@ fn a_command_manifest_marks_a_newer_gateway() {
         let line =
             format!(r#"{{"type":"hello","platform":"discord","botId":"b","command_manifest":{manifest}}}"#);
         let Ok(FromGateway::Hello(hello)) = heard(&line) else { panic!("{line}") };
-        assert_eq!(hello.has_command_manifest, told);
+        assert_eq!(hello.command_manifest.is_some(), told);
     }
+}
+
+#[test]
+fn junk_in_a_command_manifest_is_dropped_and_the_hello_is_read_all_the_same() {
+    let read = |manifest: &str| {
+        let line =
+            format!(r#"{{"type":"hello","platform":"discord","botId":"b","command_manifest":{manifest}}}"#);
+        let Ok(FromGateway::Hello(hello)) = heard(&line) else { panic!("{line}") };
+        hello.command_manifest.unwrap().0
+    };
+    let names = |manifest: &str| read(manifest).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+    let junk = r#"[{"name":"new","description":7},{"name":"New"},{"name":""},{"name":"a b"},{"name":"ä"},
+        {"name":null},{"name":5},["new"],"x",null,7,{},{"name":"new","description":"twice"},
+        {"name":"ok_-9","description":"fine","options":{"no":"list"}}]"#
+        .replace('\n', " ");
+    assert_eq!(names(&junk), ["new", "ok_-9"]);
+    assert_eq!(read(&junk)[1].options, None);
+    for nothing in ["{}", "\"text\"", "7", "true"] {
+        assert_eq!(names(nothing), Vec::<String>::new(), "{nothing}");
+    }
+    let many: Vec<String> = (0..300).map(|number| format!(r#"{{"name":"c{number}"}}"#)).collect();
+    assert_eq!(names(&format!("[{}]", many.join(","))).len(), 100);
+    let long = format!(r#"[{{"name":"a","description":"{}"}}]"#, "x".repeat(70_000));
+    assert_eq!(names(&long), Vec::<String>::new());
 }
 
 #[test]

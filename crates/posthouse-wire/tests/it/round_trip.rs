@@ -143,7 +143,7 @@ fn from_gateway() -> BoxedStrategy<FromGateway> {
                 client,
                 window,
                 fires: window.is_some(),
-                has_command_manifest: false,
+                command_manifest: None,
             })
         }),
         named().prop_map(|entry| FromGateway::InboundAck { entry }),
@@ -216,11 +216,12 @@ fn event() -> BoxedStrategy<Event> {
         of(id()),
         of(words()),
         of(posted()),
+        of((words(), words(), of(words()), of(id()))),
     );
     (said, rest)
         .prop_map(|(said, rest)| {
             let (text, message_type, source, message_id, reply_to_message_id) = said;
-            let (media_urls, media, context, reply_to, bot_id, received_at, post) = rest;
+            let (media_urls, media, context, reply_to, bot_id, received_at, post, pressed) = rest;
             Event {
                 text,
                 message_type,
@@ -234,6 +235,9 @@ fn event() -> BoxedStrategy<Event> {
                 bot_id,
                 received_at,
                 post: post.map(Box::new),
+                prompt_response: pressed.map(|(prompt_id, option_id, label, prompt_message_id)| {
+                    Box::new(PromptResponse { prompt_id, option_id, label, prompt_message_id })
+                }),
             }
         })
         .boxed()

@@ -94,7 +94,7 @@ async fn dial(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
         client: Some("posthouse-bench".to_owned()),
         window: Some(32),
         fires: false,
-        has_command_manifest: false,
+        command_manifest: None,
     });
     stream.write_all(&frame(0x81, hello.line().as_bytes())).await?;
     hear(&mut stream, b"\"descriptor\"").await.context("after hello")?;

@@ -99,8 +99,15 @@ impl Planes {
             timepiece: timepiece.clone(),
         });
         post.take_over().await?;
-        let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone()));
+        let web = Arc::new(Web::new(
+            ledger.rooms(),
+            ledger.invitations(),
+            (ledger.prompts(), ledger.threads()),
+            timepiece.clone(),
+        ));
         let edge = Edge::new(edge::Parts {
+            prompts: ledger.prompts(),
+            threads: ledger.threads(),
             identity: identity.clone(),
             vault,
             relay: relay.clone(),

@@ -2,6 +2,7 @@
 
 mod held;
 mod lease;
+mod presses;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

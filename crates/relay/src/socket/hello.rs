@@ -2,7 +2,7 @@
 
 use ledger::{BotRef, Generation, HoldBack, Instance};
 use posthouse_wire::ToGateway;
-use posthouse_wire::frame::Hello;
+use posthouse_wire::frame::{CommandManifest, Hello};
 
 use super::delivery::Delivery;
 use super::{Ending, Seated, Socket};
@@ -33,14 +33,27 @@ impl Socket {
         let Some(descriptor) = self.egress.descriptor(&accepted).await else { return Ok(()) };
         // Nothing may reach the agent before the descriptor.
         self.send(&ToGateway::Descriptor(Box::new(descriptor)).line()).await?;
+        let (on, manifest) = (accepted.clone(), hello.command_manifest.clone());
         match &mut self.seated {
             Some(seated) => {
                 if !seated.advertised.contains(&accepted) {
                     seated.advertised.push(accepted);
                 }
-                Ok(())
             }
-            None => self.sit_down(hello, accepted).await,
+            None => self.sit_down(hello, accepted).await?,
+        }
+        if let Some(manifest) = manifest {
+            self.keep_manifest(&on, &manifest).await;
+        }
+        Ok(())
+    }
+
+    /// Stores the commands that the gateway announced. A failure has no consequences for the handshake.
+    async fn keep_manifest(&mut self, on: &BotRef, manifest: &CommandManifest) {
+        let written = serde_json::to_string(manifest).expect("a manifest has only texts as keys");
+        let kept = self.relay.0.roster.keep_manifest(&self.holder.instance, on, &written).await;
+        if let Err(fault) = kept {
+            tracing::error!(%fault, instance.id = %self.holder.instance, "could not store the commands of an agent");
         }
     }
 

@@ -84,7 +84,7 @@ impl Egress for Recorder {
             Some(Habit::Answers(outcome)) => outcome,
             Some(Habit::Panics) => panic!("a platform's code broke"),
         };
-        Carried { outcome, posted: Some(self.clock.now()) }
+        Carried { outcome, posted: Some(self.clock.now()), called: None }
     }
 }
 
@@ -120,8 +120,9 @@ impl Outbox for Reluctant {
         action: &ActionId,
         outcome: &Outcome,
         posted: Option<Moment>,
+        called: Option<&str>,
     ) -> Result<(), Fault> {
         self.room()?;
-        self.inner.finish(action, outcome, posted).await
+        self.inner.finish(action, outcome, posted, called).await
     }
 }

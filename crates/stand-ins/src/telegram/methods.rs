@@ -1,6 +1,7 @@
 //! Methods of the Bot API.
 
 mod chats;
+mod interactions;
 mod messages;
 mod updates;
 
@@ -15,7 +16,7 @@ use super::{
     world::{BotState, World},
 };
 
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 17] = [
     "getMe",
     "getUpdates",
     "setWebhook",
@@ -30,6 +31,9 @@ const METHODS: [&str; 14] = [
     "getChat",
     "getFile",
     "createForumTopic",
+    "editForumTopic",
+    "editMessageReplyMarkup",
+    "sendMessageDraft",
 ];
 
 /// The method's own spelling. The Bot API ignores case.
@@ -74,6 +78,9 @@ impl MethodCall<'_> {
             "getChat" => self.get_chat(world),
             "getFile" => self.get_file(world),
             "createForumTopic" => self.create_forum_topic(world),
+            "editForumTopic" => self.edit_forum_topic(world),
+            "editMessageReplyMarkup" => self.edit_message_reply_markup(world),
+            "sendMessageDraft" => self.send_message_draft(world),
             _ => Err(ApiRefusal::not_found()),
         }
     }

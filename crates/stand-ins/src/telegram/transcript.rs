@@ -25,6 +25,12 @@ pub enum RowKind {
     CallbackAnswered,
     /// A bot opened a forum topic.
     TopicCreated,
+    /// A bot renamed a forum topic.
+    TopicRenamed,
+    /// A bot changed or removed the buttons of a message.
+    ButtonsChanged,
+    /// A bot showed a preview of a message.
+    Draft,
     /// A call was refused. Never in the transcript.
     Refused,
 }

@@ -248,3 +248,34 @@ async fn writing_too_fast_is_answered_with_the_seconds_to_wait() {
     assert_eq!((header.to_str().unwrap(), &body["parameters"]["retry_after"]), ("1", &json!(1)));
     assert_eq!(body["description"], "Too Many Requests: retry after 1");
 }
+
+#[tokio::test]
+async fn buttons_are_removed_drafts_are_no_messages_and_topics_are_renamed() {
+    let telegram = telegram().await;
+    let posty = Caller::new(&telegram, POSTY);
+    telegram.inject(Injection::text(5, "hello")).unwrap();
+    let keyboard = json!({"inline_keyboard": [[{"text": "Yes", "callback_data": "hp1:a:yes"}]]});
+    let asked =
+        posty.gets("sendMessage", json!({"chat_id": 5, "text": "sure?", "reply_markup": keyboard})).await;
+    assert_eq!(asked["reply_markup"], keyboard);
+    let closing = json!({"chat_id": 5, "message_id": asked["message_id"]});
+    let closed = posty.gets("editMessageReplyMarkup", closing.clone()).await;
+    assert!(closed.get("reply_markup").is_none() && closed["text"] == "sure?");
+    let again = posty.is_refused(400, "editMessageReplyMarkup", closing).await;
+    assert_eq!(again, "Bad Request: message is not modified");
+
+    posty.gets("sendMessageDraft", json!({"chat_id": 5, "draft_id": 7, "text": "so far"})).await;
+    posty.is_refused(400, "sendMessageDraft", json!({"chat_id": 5, "draft_id": 0, "text": "x"})).await;
+    telegram.inject(Injection { is_forum: true, ..Injection::text(-100, "in a group") }).unwrap();
+    posty.is_refused(400, "sendMessageDraft", json!({"chat_id": -100, "draft_id": 7, "text": "x"})).await;
+    assert_eq!(telegram.transcript(&Filter::sent(5)).len(), 1, "a draft is no message");
+
+    let topic = posty.gets("createForumTopic", json!({"chat_id": -100, "name": "plans"})).await;
+    let thread = topic["message_thread_id"].clone();
+    let rename = json!({"chat_id": -100, "message_thread_id": thread, "name": "done"});
+    posty.gets("editForumTopic", rename.clone()).await;
+    let same = posty.is_refused(400, "editForumTopic", rename).await;
+    assert_eq!(same, "Bad Request: TOPIC_NOT_MODIFIED");
+    let kinds: Vec<RowKind> = telegram.transcript(&Filter::chat(-100)).iter().map(|row| row.kind).collect();
+    assert_eq!(kinds, [RowKind::Received, RowKind::TopicCreated, RowKind::TopicRenamed]);
+}

@@ -19,11 +19,11 @@ pub async fn bind(
     let keys: Vec<SessionKey> = keys.iter().map(|key| (*key).into()).collect();
     let captured = Captured { kind: KIND.into(), value: Secret::new(value), lifetime, uses };
     let tenant = safe.ledger.roster().instance(instance).await.unwrap().unwrap().tenant;
-    safe.vault.bind(&tenant, instance, &keys, vec![captured]).await.unwrap();
+    safe.vault.bind(&tenant, instance, &keys, None, vec![captured]).await.unwrap();
 }
 
 async fn redeemed(safe: &Safe, tenant: &str, of: &InstanceId, key: &str, kind: &str) -> Option<Granted> {
-    match safe.vault.redeem(&tenant.into(), of, &key.into(), &kind.into()).await.unwrap() {
+    match safe.vault.redeem(&tenant.into(), of, &key.into(), &kind.into(), None).await.unwrap() {
         Redemption::Granted(granted) => Some(granted),
         Redemption::Nothing => None,
     }

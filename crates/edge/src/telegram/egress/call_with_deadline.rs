@@ -6,6 +6,7 @@ use posthouse_time::{Instant, Moment};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::prompts::InlineKeyboard;
 use crate::bots::OpenedBot;
 use crate::telegram::Telegram;
 use crate::telegram::api::{ApiError, Failure};
@@ -34,12 +35,26 @@ pub(super) struct CallsWithDeadline<'a> {
     pub bot: &'a OpenedBot,
     /// Time of the first call that may have reached Telegram.
     pub posted: Option<Moment>,
+    /// The buttons below the next message.
+    pub keyboard: Option<InlineKeyboard>,
+    /// The methods that were called, and how often.
+    calls: Vec<(&'static str, u32)>,
     end: Instant,
 }
 
 impl<'a> CallsWithDeadline<'a> {
     pub fn new(telegram: &'a Telegram, bot: &'a OpenedBot, deadline: Instant) -> Self {
-        Self { telegram, bot, posted: None, end: deadline - MARGIN }
+        Self { telegram, bot, posted: None, keyboard: None, calls: Vec::new(), end: deadline - MARGIN }
+    }
+
+    /// The calls that were made, such as `sendMessage x2, deleteMessage`. `None` if there were none.
+    pub fn called(&self) -> Option<String> {
+        let calls = self.calls.iter().map(|(method, times)| match times {
+            1 => (*method).to_owned(),
+            times => format!("{method} x{times}"),
+        });
+        let calls: Vec<String> = calls.collect();
+        (!calls.is_empty()).then(|| calls.join(", "))
     }
 
     /// Calls a method, with retries, until there is a result, a final failure, or no time left.
@@ -56,6 +71,10 @@ impl<'a> CallsWithDeadline<'a> {
             let left = self.end.since(clock.instant());
             if left.is_zero() {
                 return Err(Failure::Unreached("no time was left".to_owned()));
+            }
+            match self.calls.iter_mut().find(|(known, _)| *known == method) {
+                Some((_, times)) => *times += 1,
+                None => self.calls.push((method, 1)),
             }
             let failure = match self.telegram.call(self.bot, method, params, left).await {
                 Ok(result) => {

@@ -65,6 +65,7 @@ pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Fixture 
 impl Fixture {
     pub fn order(&self, action: Action) -> Order {
         Order {
+            may_redeem: false,
             ends_turn: false,
             id: "act_1".into(),
             tenant: "ten_1".into(),

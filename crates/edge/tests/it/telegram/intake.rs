@@ -84,7 +84,8 @@ async fn a_repeat_fills_up_no_capability_that_was_used() {
         let reading = Reading { arrivals: vec![told()], ..Reading::default() };
         taken.push(intake.server.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
         let (tenant, kind) = ("ten_1".into(), KIND.into());
-        let redeemed = intake.server.vault.redeem(&tenant, &intake.server.agent, &key, &kind).await.unwrap();
+        let redeemed =
+            intake.server.vault.redeem(&tenant, &intake.server.agent, &key, &kind, None).await.unwrap();
         assert_eq!(matches!(redeemed, Redemption::Granted(_)), granted);
     }
     assert_eq!(taken[0], taken[1], "the platform hears of the first entry");

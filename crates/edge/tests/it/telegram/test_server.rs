@@ -125,6 +125,8 @@ impl TestServer {
             timepiece: clock.clone(),
         });
         let edge = Edge::new(edge::Parts {
+            prompts: ledger.prompts(),
+            threads: ledger.threads(),
             identity: identity.clone(),
             vault: vault.clone(),
             relay: relay.clone(),

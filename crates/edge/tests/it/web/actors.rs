@@ -175,8 +175,15 @@ impl TestServer {
             errand: Errand::new(errand::Config::loopback()),
             timepiece: clock.clone(),
         });
-        let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), clock.clone()));
+        let web = Arc::new(Web::new(
+            ledger.rooms(),
+            ledger.invitations(),
+            (ledger.prompts(), ledger.threads()),
+            clock.clone(),
+        ));
         let edge = Edge::new(edge::Parts {
+            prompts: ledger.prompts(),
+            threads: ledger.threads(),
             identity: identity.clone(),
             vault,
             relay: relay.clone(),
@@ -365,6 +372,7 @@ impl Heron<'_> {
         };
         let ends_turn = matches!(&action, Action::Send { metadata, .. } if metadata.notify == Some(true));
         let order = Order {
+            may_redeem: false,
             ends_turn,
             id,
             tenant: "ten_1".into(),

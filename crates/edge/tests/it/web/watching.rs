@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::RoomMessage;
+use ledger::{RoomMarks, RoomMessage};
 use serde_json::json;
 
 use super::actors::{Heron, ServerSentEvent, TestServer, Watcher, answer, edit, send, typing};
@@ -212,6 +212,7 @@ async fn an_answer_that_comes_before_the_acknowledgement_is_noted_leaves_no_turn
         edited: None,
         entry: None,
         delivered: None,
+        marks: RoomMarks::default(),
     };
     server.rooms().say(&room.as_str().into(), line).await.unwrap();
     assert_eq!(page.hears().await.name, "line");

@@ -63,9 +63,13 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         "DELETE FROM gateways WHERE instance = ?1",
         "DELETE FROM routes WHERE instance = ?1",
         "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
+        "DELETE FROM capability_uses WHERE instance = ?1",
         "DELETE FROM chats WHERE instance = ?1",
         "DELETE FROM sessions WHERE instance = ?1",
         "DELETE FROM talks WHERE instance = ?1",
+        "DELETE FROM prompts WHERE instance = ?1",
+        "DELETE FROM made_threads WHERE instance = ?1",
+        "DELETE FROM command_manifests WHERE instance = ?1",
         "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
         "DELETE FROM rooms WHERE instance = ?1",
         "DELETE FROM invitation_agents WHERE instance = ?1",
@@ -100,10 +104,19 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
 pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite::Result<Removed> {
     let key = [on.platform.as_str(), on.bot.as_str()];
     unrouting::end_all_waiting(db, on, now)?;
-    for table in ["routes", "author_places", "dm_chats", "places"] {
+    let tables = [
+        "routes",
+        "author_places",
+        "dm_chats",
+        "places",
+        "credentials",
+        "dead_bots",
+        "prompts",
+        "made_threads",
+        "command_manifests",
+    ];
+    for table in tables {
         db.execute(&format!("DELETE FROM {table} WHERE platform = ?1 AND bot = ?2"), key)?;
     }
-    db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
-    db.execute("DELETE FROM dead_bots WHERE platform = ?1 AND bot = ?2", key)?;
     db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }

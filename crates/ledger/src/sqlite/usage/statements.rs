@@ -22,6 +22,17 @@ pub(super) const RECOUNT: &str = "
       SELECT tenant, sum(512 + coalesce(octet_length(answer), 0)), 0, 0, 0 FROM exchanges GROUP BY 1
       UNION ALL
       SELECT agents.tenant, sum(rooms.bytes), 0, 0, 0 FROM rooms JOIN agents ON agents.id = rooms.instance GROUP BY 1
+      UNION ALL
+      SELECT tenant, 256 * count(*), 0, 0, 0 FROM capability_uses GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, sum(256 + octet_length(options)), 0, 0, 0
+      FROM prompts JOIN agents ON agents.id = prompts.instance GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, sum(256 + octet_length(name)), 0, 0, 0
+      FROM made_threads JOIN agents ON agents.id = made_threads.instance GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, sum(256 + octet_length(manifest)), 0, 0, 0
+      FROM command_manifests JOIN agents ON agents.id = command_manifests.instance GROUP BY 1
     )
     GROUP BY tenant";
 
@@ -87,4 +98,38 @@ pub(super) const TRIGGERS: &str = "
     END;
     CREATE TEMP TRIGGER usage_room_gone AFTER DELETE ON main.rooms BEGIN
       SELECT agent_storage(OLD.instance, -OLD.bytes, 0, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_capability AFTER INSERT ON main.capability_uses BEGIN
+      SELECT tenant_storage(NEW.tenant, 256);
+    END;
+    CREATE TEMP TRIGGER usage_capability_gone AFTER DELETE ON main.capability_uses BEGIN
+      SELECT tenant_storage(OLD.tenant, -256);
+    END;
+
+    CREATE TEMP TRIGGER usage_prompt AFTER INSERT ON main.prompts BEGIN
+      SELECT agent_storage(NEW.instance, 256 + octet_length(NEW.options), 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_prompt_gone AFTER DELETE ON main.prompts BEGIN
+      SELECT agent_storage(OLD.instance, -256 - octet_length(OLD.options), 0, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_thread AFTER INSERT ON main.made_threads BEGIN
+      SELECT agent_storage(NEW.instance, 256 + octet_length(NEW.name), 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_thread_changed AFTER UPDATE OF name ON main.made_threads BEGIN
+      SELECT agent_storage(NEW.instance, octet_length(NEW.name) - octet_length(OLD.name), 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_thread_gone AFTER DELETE ON main.made_threads BEGIN
+      SELECT agent_storage(OLD.instance, -256 - octet_length(OLD.name), 0, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_manifest AFTER INSERT ON main.command_manifests BEGIN
+      SELECT agent_storage(NEW.instance, 256 + octet_length(NEW.manifest), 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_manifest_changed AFTER UPDATE OF manifest ON main.command_manifests BEGIN
+      SELECT agent_storage(NEW.instance, octet_length(NEW.manifest) - octet_length(OLD.manifest), 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_manifest_gone AFTER DELETE ON main.command_manifests BEGIN
+      SELECT agent_storage(OLD.instance, -256 - octet_length(OLD.manifest), 0, 0, 0);
     END;";

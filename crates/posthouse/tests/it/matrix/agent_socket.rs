@@ -171,7 +171,7 @@ fn hello(platform: &str, bot: &str) -> FromGateway {
         client: None,
         window: None,
         fires: false,
-        has_command_manifest: false,
+        command_manifest: None,
     })
 }
 

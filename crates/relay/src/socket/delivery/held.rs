@@ -9,6 +9,7 @@ use ledger::{Entry, HoldBack, Seq};
 use posthouse_time::Instant;
 use posthouse_wire::ChatId;
 
+use super::presses::{goes_elsewhere, prompt_of};
 use super::{Delivery, Origin};
 use crate::agent_connections::State;
 use crate::generation::Proof;
@@ -145,6 +146,9 @@ impl Delivery {
     ) -> Option<Entry> {
         if state.has_served(&entry.id) || self.held.knows(&entry) {
             return None;
+        }
+        if let Some(prompt) = prompt_of(&entry) {
+            return (!goes_elsewhere(state, socket, &prompt, &entry, origin)).then_some(entry);
         }
         let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
         let waits = behind || is_stopping || {

@@ -145,7 +145,7 @@ impl MethodCall<'_> {
     }
 
     /// The text after parsing, within the limit, with its entities.
-    fn composed(&self) -> Result<(String, Option<Value>), ApiRefusal> {
+    pub(super) fn composed(&self) -> Result<(String, Option<Value>), ApiRefusal> {
         let text = self.params.text("text").unwrap_or("");
         let (composed, given) = match self.params.text("parse_mode").unwrap_or("") {
             "" => {
@@ -173,7 +173,7 @@ impl MethodCall<'_> {
         Ok((composed.text, given.or(parsed)))
     }
 
-    fn markup(&self) -> Result<Option<Value>, ApiRefusal> {
+    pub(super) fn markup(&self) -> Result<Option<Value>, ApiRefusal> {
         let markup = self.params.structure("reply_markup")?;
         Ok(markup.filter(|markup| markup["inline_keyboard"].as_array().is_some_and(|rows| !rows.is_empty())))
     }

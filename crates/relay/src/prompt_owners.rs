@@ -1,0 +1,167 @@
+//! Presses of prompts go to the socket that asked.
+//!
+//! A stock process makes its prompt ids from a number of its own, and swallows a press of any other id. Another process
+//! of the same agent would therefore end the question without an answer (relay contract section 9.1).
+
+use std::collections::VecDeque;
+
+use ledger::{Entry, Seq};
+use posthouse_wire::{EntryId, PromptId};
+use serde::Deserialize;
+
+use crate::agent_connections::State;
+
+/// Maximum number of remembered prompts per agent. Beyond it, the oldest is forgotten, and its press goes to the live
+/// socket.
+const PROMPTS: usize = 1024;
+/// Maximum number of remembered presses per socket.
+const PRESSES: usize = 256;
+
+/// The sockets that asked the latest prompts of an agent.
+#[derive(Default)]
+pub(crate) struct PromptOwners(VecDeque<(PromptId, u64)>);
+
+impl PromptOwners {
+    /// Records that a socket asks this prompt.
+    pub fn asked(&mut self, prompt: &PromptId, socket: u64) {
+        if self.0.len() >= PROMPTS {
+            self.0.pop_front();
+        }
+        self.0.push_back((prompt.clone(), socket));
+    }
+
+    fn owner(&self, prompt: &str) -> Option<u64> {
+        self.0.iter().rev().find(|(known, _)| *known == *prompt).map(|(_, socket)| *socket)
+    }
+}
+
+/// A press for a socket that is not the live one, with the line that delivers it.
+pub(crate) struct HandedPress {
+    pub entry: EntryId,
+    /// Its position in the ledger, and the length of its event.
+    pub place: (Seq, i64),
+    pub line: String,
+}
+
+/// The presses that a socket got although it was not live. An entry that is read again is not handed over twice.
+#[derive(Default)]
+pub(crate) struct GotPresses(VecDeque<EntryId>);
+
+impl GotPresses {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, entry: &EntryId) {
+        if self.0.len() >= PRESSES {
+            self.0.pop_front();
+        }
+        self.0.push_back(entry.clone());
+    }
+}
+
+/// The prompt that was pressed, if the entry is a press. A search finds that most are none: inside a text the quotation
+/// marks would be escaped.
+pub(crate) fn pressed_prompt(event: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Stored {
+        prompt_response: Option<Response>,
+    }
+    #[derive(Deserialize)]
+    struct Response {
+        prompt_id: String,
+    }
+    let text = std::str::from_utf8(event).ok().filter(|text| text.contains(r#""prompt_response":{"#))?;
+    let stored: Stored = serde_json::from_str(text).ok()?;
+    stored.prompt_response.map(|response| response.prompt_id)
+}
+
+impl State {
+    /// Hands a press to the open socket that asked, if that is another one than `live`. True when `live` must not
+    /// deliver it.
+    pub fn hand_to_asker(&mut self, live: u64, prompt: &str, entry: &Entry, line: Option<String>) -> bool {
+        if self.seats.iter().any(|seat| seat.presses.0.contains(&entry.id)) {
+            return true;
+        }
+        let owner = self.prompts.owner(prompt).filter(|owner| *owner != live);
+        let Some((owner, line)) = owner.zip(line) else { return false };
+        let Some(seat) = self.seat(owner).filter(|seat| !seat.idle && seat.ordered_to_close().is_none())
+        else {
+            return false;
+        };
+        seat.presses.add(&entry.id);
+        let place = (entry.seq, entry.event.len() as i64);
+        seat.hand(HandedPress { entry: entry.id.clone(), place, line });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use posthouse_wire::{Event, PromptResponse};
+
+    use super::*;
+    use crate::agent_connections::Role;
+    use crate::tests::{connections, heron};
+
+    fn press(text: &str, prompt: Option<&str>) -> Vec<u8> {
+        let prompt_response = prompt.map(|prompt| {
+            Box::new(PromptResponse { prompt_id: prompt.to_owned(), ..PromptResponse::default() })
+        });
+        serde_json::to_vec(&Event { text: text.to_owned(), prompt_response, ..Event::default() }).unwrap()
+    }
+
+    fn entry(prompt: &str) -> Entry {
+        Entry {
+            id: EntryId::mint(1),
+            seq: Seq(1),
+            instance: heron(),
+            chat: "c".into(),
+            event: Bytes::from(press("/once", Some(prompt))),
+            references: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_an_event_with_a_pressed_button_is_a_press() {
+        assert_eq!(pressed_prompt(&press("/once", Some("a.b"))).as_deref(), Some("a.b"));
+        assert_eq!(pressed_prompt(&press(r#""prompt_response":{"prompt_id":"a"}"#, None)), None);
+        assert_eq!(pressed_prompt(b"no JSON"), None);
+    }
+
+    #[test]
+    fn a_press_goes_to_the_open_socket_that_asked_and_to_no_other() {
+        let connections = connections();
+        let asker = connections.with_live_socket(&heron(), |seat| seat.role = Role::Standby);
+        let live = connections.with_live_socket(&heron(), |_| {});
+        let agent = connections.of(&heron());
+        let hand = |prompt: &str, entry: &Entry| {
+            agent.state.lock().hand_to_asker(live, prompt, entry, Some("the press".to_owned()))
+        };
+        agent.state.lock().prompts.asked(&"p1".into(), asker);
+        agent.state.lock().prompts.asked(&"p2".into(), live);
+        assert!(!hand("p2", &entry("p2")), "the live socket asked");
+        assert!(!hand("p3", &entry("p3")), "nobody here asked");
+        let first = entry("p1");
+        assert!(hand("p1", &first));
+        assert!(hand("p1", &first), "it is not handed over twice");
+        assert_eq!(connections.orders_of(&heron(), asker).0, ["the press"]);
+        assert_eq!(connections.orders_of(&heron(), live).0, Vec::<String>::new());
+        agent.state.lock().seat(asker).unwrap().close(1000, "bye");
+        assert!(!hand("p1", &entry("p1")), "the asker is about to close");
+        agent.state.lock().remove(asker, Default::default());
+        assert!(agent.state.lock().rewound, "the live socket reads it again");
+        assert!(!hand("p1", &first), "and delivers it");
+    }
+
+    #[test]
+    fn what_is_remembered_of_prompts_is_bounded() {
+        let mut owners = PromptOwners::default();
+        for number in 0..PROMPTS + 10 {
+            owners.asked(&format!("p{number}").into(), 7);
+        }
+        assert_eq!(owners.0.len(), PROMPTS);
+        assert_eq!((owners.owner("p0"), owners.owner("p20")), (None, Some(7)));
+    }
+}

@@ -1,0 +1,37 @@
+//! Delivery of a press to the socket that asked, whether it is live or not.
+
+use super::{Lease, Outstanding, inbound};
+use crate::agent_connections::State;
+use crate::prompt_owners::{HandedPress, pressed_prompt};
+use crate::socket::Socket;
+use crate::socket::delivery::Origin;
+use ledger::Entry;
+
+/// Whether this entry is a press that another socket of the agent gets.
+pub(super) fn goes_elsewhere(
+    state: &mut State,
+    live: u64,
+    prompt: &str,
+    entry: &Entry,
+    origin: Origin,
+) -> bool {
+    state.hand_to_asker(live, prompt, entry, inbound(entry, origin))
+}
+
+/// The prompt that was pressed. A press is never held back: the running turn waits for it.
+pub(super) fn prompt_of(entry: &Entry) -> Option<String> {
+    pressed_prompt(&entry.event)
+}
+
+impl Socket {
+    /// Records that a press was sent on this socket. Its acknowledgement is awaited as for any other entry.
+    pub(in crate::socket) fn sent_press(&mut self, press: HandedPress) {
+        let (now, handed) = (self.now(), self.relay.0.timepiece.now());
+        let Some(seated) = &mut self.seated else { return };
+        let delivery = &mut seated.delivery;
+        if delivery.outstanding.is_empty() {
+            delivery.lease = Lease::starting(now);
+        }
+        delivery.outstanding.push_back(Outstanding { id: press.entry, place: press.place, handed });
+    }
+}
