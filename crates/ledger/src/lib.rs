@@ -13,6 +13,7 @@ mod exchanges;
 mod fault;
 mod inbox;
 mod invitations;
+mod media;
 mod outbox;
 mod receipts;
 mod relevance;
@@ -42,6 +43,7 @@ pub use inbox::{
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
 pub use invitations::{ExpiringHash, Invitation, Invitations};
+pub use media::{KEYS_OF_A_FILE, MediaKey, MediaRecord, MediaRecords};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
@@ -60,7 +62,7 @@ pub use tokens::{
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
 pub use trace::{Story, TraceStep, Traces};
-pub use usage::{TENANT_BYTES, TenantStorage, Usage};
+pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, GatewayRecord, Sealed, SealedSecret, ServerKey, ServerKeyKind, ServerKeys, Uses,
     VaultRecords,

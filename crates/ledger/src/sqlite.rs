@@ -10,6 +10,7 @@ mod exchanges;
 mod inbox;
 mod invitations;
 mod ledger_time;
+mod media;
 mod migrate;
 mod outbox;
 mod pool;
@@ -36,8 +37,8 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, MediaRecords,
+    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -117,6 +118,10 @@ impl Ledger {
         self.0.clone()
     }
 
+    pub fn media(&self) -> Arc<dyn MediaRecords> {
+        self.0.clone()
+    }
+
     pub fn traces(&self) -> Arc<dyn Traces> {
         self.0.clone()
     }
@@ -160,6 +165,11 @@ impl Ledger {
     /// Sets the limit of tenants that have no storage limit of their own.
     pub fn set_default_tenant_limit(&self, bytes: i64) {
         self.0.usage.set_default_limit(bytes);
+    }
+
+    /// Sets the limit of tenants that have no limit of their own on the bytes of their files.
+    pub fn set_default_media_limit(&self, bytes: i64) {
+        self.0.usage.set_default_media_limit(bytes);
     }
 
     pub fn facts(&self) -> Arc<dyn ServerFacts> {

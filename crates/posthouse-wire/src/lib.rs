@@ -25,7 +25,7 @@ pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
-    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
-    RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile, MediaId,
+    MessageId, Platform, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;

@@ -184,6 +184,7 @@ impl UpdateContext<'_> {
             addressed: true,
             path: None,
             references: Vec::new(),
+            album: None,
             received: self.verified.received,
         })
     }

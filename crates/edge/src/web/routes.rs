@@ -302,6 +302,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         addressed: true,
         path: None,
         references: Vec::new(),
+        album: None,
         received,
     }
 }

@@ -157,6 +157,7 @@ impl Fixture {
             addressed: true,
             path: None,
             references: Vec::new(),
+            album: None,
             received: self.clock.now(),
         }
     }

@@ -27,6 +27,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0018_tenant_usage.sql"),
     include_str!("migrations/0019_enrolment.sql"),
     include_str!("migrations/0020_relevance.sql"),
+    include_str!("migrations/0023_media.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
