@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{Action, BotId, ChatInfo, Descriptor};
+use posthouse_wire::{BotId, ChatInfo, Descriptor};
 use relay::{Carried, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +44,8 @@ const BUSINESS_CONNECTION: &str = "telegram.business_connection_id";
 const GENERAL_TOPIC: &str = "1";
 /// Longest message, in UTF-16 units after its entities are parsed.
 const MESSAGE_LENGTH: usize = 4096;
+/// The ops that Telegram carries out.
+const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
 const ALLOWED_UPDATES: &[&str] = &[
     "message",
     "edited_message",
@@ -143,7 +145,7 @@ impl Platform for Telegram {
             emoji: "✈️".to_owned(),
             pii_safe: true,
             supports_context: true,
-            supported_ops: Action::OPS.map(str::to_owned).to_vec(),
+            supported_ops: OPS.map(str::to_owned).to_vec(),
             ..Descriptor::new(PLATFORM, "Telegram")
         }
     }

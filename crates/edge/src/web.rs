@@ -27,7 +27,7 @@ use http::StatusCode;
 use ledger::{BotRef, Invitation, Invitations, Room, Rooms};
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{Action, ChatId, Descriptor, InstanceId};
+use posthouse_wire::{ChatId, Descriptor, InstanceId};
 use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +55,9 @@ pub const NAME: &str = "web";
 
 /// The longest message, in Unicode scalar values, in both directions.
 pub const LIMIT: usize = 32_000;
+
+/// The ops that the web chat carries out.
+const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
 
 /// The web chat as a chat platform.
 pub struct Web {
@@ -111,7 +114,7 @@ impl Platform for Web {
             markdown_dialect: "markdown".to_owned(),
             len_unit: LenUnit::Chars,
             emoji: "💬".to_owned(),
-            supported_ops: Action::OPS.map(str::to_owned).to_vec(),
+            supported_ops: OPS.map(str::to_owned).to_vec(),
             ..Descriptor::new(NAME, "Web chat")
         }
     }

@@ -145,7 +145,7 @@ impl Conversations {
                 let name = names::shown(chat_id).to_owned();
                 Ok(Outcome::info(ChatInfo { name, kind: "dm".to_owned() }))
             }
-            other => Ok(Outcome::failed(format!("unsupported op: {}", other.op()))),
+            other => Ok(Outcome::unsupported(other.op())),
         }
     }
 

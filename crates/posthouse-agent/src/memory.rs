@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, Event, MessageId, Outcome, SessionKey};
+use posthouse_wire::{
+    Action, ChatId, ChatInfo, Descriptor, EntryId, Event, MessageId, Outcome, SessionKey, ThreadId,
+};
 use tokio::sync::{Notify, watch};
 
 use crate::transport::{
@@ -180,15 +182,26 @@ impl MemoryConnector {
     fn perform(&self, action: Action, tag: Tag) -> Outcome {
         let mut record = self.0.record.lock();
         let outcome = record.script.pop_front().unwrap_or_else(|| match &action {
-            Action::Send { .. } | Action::FollowUp { .. } => {
+            Action::Send { .. }
+            | Action::FollowUp { .. }
+            | Action::SendMedia { .. }
+            | Action::Prompt { .. } => {
                 let number = self.0.messages.fetch_add(1, Ordering::Relaxed) + 1;
                 Outcome::sent(MessageId::from(format!("m{number}")))
             }
             Action::GetChatInfo { chat_id } => {
                 Outcome::info(ChatInfo { name: chat_id.as_str().to_owned(), kind: "dm".to_owned() })
             }
-            Action::Unsupported { op, .. } => Outcome::failed(format!("unsupported op: {op}")),
-            Action::Edit { .. } | Action::Typing { .. } => Outcome::done(),
+            Action::ThreadCreate { .. } => {
+                let number = self.0.messages.fetch_add(1, Ordering::Relaxed) + 1;
+                Outcome::thread(ThreadId::from(format!("t{number}")))
+            }
+            Action::Unsupported { op, .. } => Outcome::unsupported(op),
+            Action::Edit { .. }
+            | Action::Typing { .. }
+            | Action::React { .. }
+            | Action::ThreadRename { .. }
+            | Action::Draft { .. } => Outcome::done(),
         });
         record.actions.push(RequestedAction { action, tag });
         drop(record);

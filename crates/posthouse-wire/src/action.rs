@@ -1,10 +1,20 @@
 //! Outbound actions of agents, such as sending a message, and their results.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+mod fields;
+mod outcome;
+mod read;
+mod write;
 
-use crate::id::{CapabilityKind, ChatId, CorrelationId, MessageId, ScopeId, SessionKey, ThreadId, UserId};
-use crate::lenient::{field, object, object_or_default, or_default};
+pub use fields::{MediaKind, PromptKind, PromptOption, PromptStyle, RenameGuard};
+pub use outcome::{ChatInfo, Outcome};
+pub use read::ActionFault;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{
+    CapabilityKind, ChatId, CorrelationId, MessageId, PromptId, ScopeId, SessionKey, ThreadId, UserId,
+};
+use crate::lenient::or_default;
 
 /// An outbound action (relay contract section 11.2). An op that this server does not support keeps its name, so
 /// that the refusal can name it.
@@ -36,10 +46,60 @@ pub enum Action {
     GetChatInfo {
         chat_id: ChatId,
     },
-    /// An unknown op, or a known one without a required field.
+    SendMedia {
+        chat_id: ChatId,
+        media_kind: MediaKind,
+        /// An upload on this server, or a public URL.
+        source_url: String,
+        /// The caption.
+        content: Option<String>,
+        filename: Option<String>,
+        reply_to: Option<MessageId>,
+        metadata: Metadata,
+    },
+    /// A question with buttons.
+    Prompt {
+        chat_id: ChatId,
+        prompt_kind: PromptKind,
+        prompt_id: PromptId,
+        content: String,
+        options: Vec<PromptOption>,
+        reply_to: Option<MessageId>,
+        metadata: Metadata,
+    },
+    React {
+        chat_id: ChatId,
+        message_id: MessageId,
+        emoji: String,
+        remove: bool,
+        metadata: Metadata,
+    },
+    ThreadCreate {
+        chat_id: ChatId,
+        thread_name: String,
+        /// The message under which the thread begins. Without it the thread belongs to the chat.
+        message_id: Option<MessageId>,
+        metadata: Metadata,
+    },
+    ThreadRename {
+        chat_id: ChatId,
+        thread_id: ThreadId,
+        thread_name: String,
+        guard: RenameGuard,
+        metadata: Metadata,
+    },
+    /// A preview of an answer that is still being written.
+    Draft {
+        chat_id: ChatId,
+        draft_id: i64,
+        content: String,
+        is_final: bool,
+        metadata: Metadata,
+    },
+    /// An unknown op, or a known one with a missing or wrong field.
     Unsupported {
         op: String,
-        missing: Option<&'static str>,
+        fault: Option<ActionFault>,
     },
 }
 
@@ -73,8 +133,20 @@ impl Metadata {
 }
 
 impl Action {
-    /// The ops that [`Action`] supports, for `supported_ops`.
-    pub const OPS: [&'static str; 5] = ["send", "edit", "typing", "follow_up", "get_chat_info"];
+    /// All ops that [`Action`] can read. Each platform lists those that it carries out in its `supported_ops`.
+    pub const OPS: [&'static str; 11] = [
+        "send",
+        "edit",
+        "typing",
+        "follow_up",
+        "get_chat_info",
+        "send_media",
+        "prompt",
+        "react",
+        "thread_create",
+        "thread_rename",
+        "draft",
+    ];
 
     pub fn op(&self) -> &str {
         match self {
@@ -83,6 +155,12 @@ impl Action {
             Action::Typing { .. } => "typing",
             Action::FollowUp { .. } => "follow_up",
             Action::GetChatInfo { .. } => "get_chat_info",
+            Action::SendMedia { .. } => "send_media",
+            Action::Prompt { .. } => "prompt",
+            Action::React { .. } => "react",
+            Action::ThreadCreate { .. } => "thread_create",
+            Action::ThreadRename { .. } => "thread_rename",
+            Action::Draft { .. } => "draft",
             Action::Unsupported { op, .. } => op,
         }
     }
@@ -93,7 +171,13 @@ impl Action {
             Action::Send { chat_id, .. }
             | Action::Edit { chat_id, .. }
             | Action::Typing { chat_id, .. }
-            | Action::GetChatInfo { chat_id } => Some(chat_id),
+            | Action::GetChatInfo { chat_id }
+            | Action::SendMedia { chat_id, .. }
+            | Action::Prompt { chat_id, .. }
+            | Action::React { chat_id, .. }
+            | Action::ThreadCreate { chat_id, .. }
+            | Action::ThreadRename { chat_id, .. }
+            | Action::Draft { chat_id, .. } => Some(chat_id),
             Action::FollowUp { .. } | Action::Unsupported { .. } => None,
         }
     }
@@ -103,166 +187,41 @@ impl Action {
             Action::Send { metadata, .. }
             | Action::Edit { metadata, .. }
             | Action::Typing { metadata, .. }
-            | Action::FollowUp { metadata, .. } => Some(metadata),
+            | Action::FollowUp { metadata, .. }
+            | Action::SendMedia { metadata, .. }
+            | Action::Prompt { metadata, .. }
+            | Action::React { metadata, .. }
+            | Action::ThreadCreate { metadata, .. }
+            | Action::ThreadRename { metadata, .. }
+            | Action::Draft { metadata, .. } => Some(metadata),
             Action::GetChatInfo { .. } | Action::Unsupported { .. } => None,
         }
     }
 
-    /// Reads an action object. An optional field of a wrong type reads as absent.
-    pub fn read(raw: &RawValue) -> Action {
-        let text = Some(raw.get()).filter(|text| text.starts_with('{'));
-        let read: ActionAsRead<'_> = match text.map(serde_json::from_str) {
-            Some(Ok(read)) => read,
-            _ => return Action::Unsupported { op: String::new(), missing: Some("op") },
-        };
-        let op: String = field(read.op).unwrap_or_default();
-        let metadata = object(read.metadata).unwrap_or_default();
-        let content = field::<String>(read.content);
-        let missing = |name| Action::Unsupported { op: op.clone(), missing: Some(name) };
-        let chat_id = field::<ChatId>(read.chat_id).filter(|chat| !chat.is_empty());
-        match op.as_str() {
-            "send" => match (chat_id, content) {
-                (Some(chat_id), Some(content)) => {
-                    Action::Send { chat_id, content, reply_to: field(read.reply_to), metadata }
-                }
-                (None, _) => missing("chat_id"),
-                (_, None) => missing("content"),
-            },
-            "edit" => match (chat_id, field(read.message_id), content) {
-                (Some(chat_id), Some(message_id), Some(content)) => {
-                    Action::Edit { chat_id, message_id, content, metadata }
-                }
-                (None, ..) => missing("chat_id"),
-                (_, None, _) => missing("message_id"),
-                (.., None) => missing("content"),
-            },
-            "typing" => match chat_id {
-                Some(chat_id) => Action::Typing { chat_id, content, metadata },
-                None => missing("chat_id"),
-            },
-            "follow_up" => match (field(read.session_key), field(read.kind), content) {
-                (Some(session_key), Some(kind), Some(content)) => {
-                    Action::FollowUp { session_key, kind, content, metadata }
-                }
-                (None, ..) => missing("session_key"),
-                (_, None, _) => missing("kind"),
-                (.., None) => missing("content"),
-            },
-            "get_chat_info" => match chat_id {
-                Some(chat_id) => Action::GetChatInfo { chat_id },
-                None => missing("chat_id"),
-            },
-            _ => Action::Unsupported { op, missing: None },
-        }
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ActionAsRead<'a> {
-    #[serde(borrow)]
-    op: Option<&'a RawValue>,
-    #[serde(borrow)]
-    chat_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reply_to: Option<&'a RawValue>,
-    #[serde(borrow)]
-    session_key: Option<&'a RawValue>,
-    #[serde(borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    metadata: Option<&'a RawValue>,
-}
-
-/// Used by SDK agents. Writes the object that [`Action::read`] reads.
-impl Serialize for Action {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("op", self.op())?;
-        if let Some(chat_id) = self.chat_id() {
-            map.serialize_entry("chat_id", chat_id)?;
-        }
+    /// The text that people see: a message, a caption or a question.
+    pub fn content(&self) -> Option<&str> {
         match self {
-            Action::Send { content, reply_to, .. } => {
-                map.serialize_entry("content", content)?;
-                if let Some(reply_to) = reply_to {
-                    map.serialize_entry("reply_to", reply_to)?;
-                }
-            }
-            Action::Edit { message_id, content, .. } => {
-                map.serialize_entry("message_id", message_id)?;
-                map.serialize_entry("content", content)?;
-            }
-            Action::Typing { content: Some(content), .. } => map.serialize_entry("content", content)?,
-            Action::FollowUp { session_key, kind, content, .. } => {
-                map.serialize_entry("session_key", session_key)?;
-                map.serialize_entry("kind", kind)?;
-                map.serialize_entry("content", content)?;
-            }
-            Action::Typing { content: None, .. }
-            | Action::GetChatInfo { .. }
-            | Action::Unsupported { .. } => {}
+            Action::Send { content, .. }
+            | Action::Edit { content, .. }
+            | Action::FollowUp { content, .. }
+            | Action::Prompt { content, .. }
+            | Action::Draft { content, .. } => Some(content),
+            Action::Typing { content, .. } | Action::SendMedia { content, .. } => content.as_deref(),
+            Action::GetChatInfo { .. }
+            | Action::React { .. }
+            | Action::ThreadCreate { .. }
+            | Action::ThreadRename { .. }
+            | Action::Unsupported { .. } => None,
         }
-        if let Some(metadata) = self.metadata().filter(|metadata| **metadata != Metadata::default()) {
-            map.serialize_entry("metadata", metadata)?;
-        }
-        map.end()
-    }
-}
-
-/// The `result` of an `outbound_result` frame. It reports only what has really happened.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Outcome {
-    #[serde(deserialize_with = "or_default")]
-    pub success: bool,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub message_id: Option<MessageId>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    #[serde(deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
-    pub chat_info: Option<ChatInfo>,
-}
-
-/// Answer to `get_chat_info`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChatInfo {
-    pub name: String,
-    #[serde(rename = "type")]
-    pub kind: String,
-}
-
-impl Outcome {
-    pub fn done() -> Self {
-        Self { success: true, ..Self::default() }
     }
 
-    pub fn sent(message_id: MessageId) -> Self {
-        Self { success: true, message_id: Some(message_id), ..Self::default() }
-    }
-
-    pub fn info(chat_info: ChatInfo) -> Self {
-        Self { success: true, chat_info: Some(chat_info), ..Self::default() }
-    }
-
-    pub fn failed(error: impl Into<String>) -> Self {
-        Self { error: Some(error.into()), ..Self::default() }
-    }
-
-    /// The same answer for every destination that the stored records do not allow, so that it does not reveal who
-    /// owns the destination.
-    pub fn egress_declined(platform: &str) -> Self {
-        Self {
-            code: Some("egress_declined".to_owned()),
-            error: Some(format!("{platform} egress declined: destination not approved")),
-            ..Self::default()
+    /// The message that the action replies to.
+    pub fn reply_to(&self) -> Option<&MessageId> {
+        match self {
+            Action::Send { reply_to, .. }
+            | Action::SendMedia { reply_to, .. }
+            | Action::Prompt { reply_to, .. } => reply_to.as_ref(),
+            _ => None,
         }
     }
 }

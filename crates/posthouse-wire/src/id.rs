@@ -110,6 +110,10 @@ ids! {
     ThreadId;
     /// One message on a platform.
     MessageId;
+    /// One question with buttons, named by the agent that asks it.
+    PromptId;
+    /// One button of a prompt.
+    PromptOptionId;
     /// The agent's own key of one conversation. It proves nothing and is not unique across tenants.
     SessionKey;
     /// The agent's id of one outbound request.

@@ -26,6 +26,7 @@ pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
     EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile, MediaId,
-    MessageId, Platform, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    MessageId, Platform, PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId,
+    ThreadId, UserId,
 };
 pub use secret::Secret;

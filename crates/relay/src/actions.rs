@@ -114,21 +114,16 @@ impl Actions {
                 let op = action.op();
                 Some(Outcome::failed(format!("malformed {op}: chat_id is longer than {LONGEST_ID} bytes")))
             }
-            Action::Unsupported { op, missing: Some(field) } => {
-                Some(Outcome::failed(format!("malformed {op}: {field} is missing")))
+            Action::Unsupported { op, fault: Some(fault) } => {
+                Some(Outcome::failed(format!("malformed {op}: {fault}")))
             }
-            Action::Unsupported { op, missing: None } => {
-                Some(Outcome::failed(format!("unsupported op: {op}")))
+            Action::Unsupported { op, fault: None } => Some(Outcome::unsupported(op)),
+            // Stock then sends the first 3,500 characters (contract section 11.4).
+            action => {
+                action.content().map(str::len).filter(|length| *length > LONGEST_TEXT).map(|length| {
+                    Outcome::failed(format!("too long: {length} bytes, at most {LONGEST_TEXT}"))
+                })
             }
-            Action::Send { content, .. }
-            | Action::Edit { content, .. }
-            | Action::FollowUp { content, .. }
-                if content.len() > LONGEST_TEXT =>
-            {
-                // Stock then sends the first 3,500 characters (contract section 11.4).
-                Some(Outcome::failed(format!("too long: {} bytes, at most {LONGEST_TEXT}", content.len())))
-            }
-            _ => None,
         };
         if let Some(refusal) = refusal {
             self.count(&outbound.action, &refusal);
@@ -251,10 +246,7 @@ impl Actions {
                 platform: on.platform.clone(),
                 bot: on.bot.clone(),
                 chat: action.chat_id().cloned(),
-                reply_to: match action {
-                    Action::Send { reply_to, .. } => reply_to.clone(),
-                    _ => None,
-                },
+                reply_to: action.reply_to().cloned(),
                 received: asked.received,
             })
             .await?;

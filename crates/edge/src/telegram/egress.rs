@@ -102,7 +102,7 @@ pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) ->
         Action::GetChatInfo { chat_id } => calls.chat_info(&chat_id).await,
         // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
         Action::FollowUp { .. } => Outcome::failed("nothing to follow up on"),
-        Action::Unsupported { op, .. } => Outcome::failed(format!("unsupported op: {op}")),
+        other => Outcome::unsupported(other.op()),
     };
     Carried { outcome, posted: calls.posted }
 }
@@ -114,16 +114,17 @@ struct Destination {
     topic: Option<i64>,
 }
 
-fn chat(id: &ChatId) -> Result<i64, Outcome> {
+/// The id of a chat, or the text of the refusal.
+fn chat(id: &ChatId) -> Result<i64, &'static str> {
     // Telegram also accepts public names such as `@channel`, but no event ever contains one as its chat id.
-    id.as_str().parse().map_err(|_| Outcome::failed("chat not found"))
+    id.as_str().parse().map_err(|_| "chat not found")
 }
 
-fn topic(id: Option<&ThreadId>) -> Result<Option<i64>, Outcome> {
-    id.map(|id| id.as_str().parse().map_err(|_| Outcome::failed("thread not found"))).transpose()
+fn topic(id: Option<&ThreadId>) -> Result<Option<i64>, &'static str> {
+    id.map(|id| id.as_str().parse().map_err(|_| "thread not found")).transpose()
 }
 
-fn place(id: &ChatId, metadata: &Metadata) -> Result<Destination, Outcome> {
+fn place(id: &ChatId, metadata: &Metadata) -> Result<Destination, &'static str> {
     // Telegram refuses messages that name the General topic. A message without a topic goes there.
     let thread = metadata.thread_id.as_ref().filter(|thread| **thread != GENERAL_TOPIC);
     Ok(Destination { chat: chat(id)?, topic: topic(thread)? })
@@ -148,7 +149,7 @@ impl CallsWithDeadline<'_> {
     ) -> Outcome {
         let place = match place(chat_id, metadata) {
             Ok(place) => place,
-            Err(outcome) => return outcome,
+            Err(error) => return Outcome::failed(error),
         };
         let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
@@ -177,7 +178,7 @@ impl CallsWithDeadline<'_> {
     ) -> Outcome {
         let place = match place(chat_id, metadata) {
             Ok(place) => place,
-            Err(outcome) => return outcome,
+            Err(error) => return Outcome::failed(error),
         };
         let Ok(message) = message_id.as_str().parse::<i64>() else {
             return Outcome::failed("message to edit not found");
@@ -307,7 +308,7 @@ impl CallsWithDeadline<'_> {
         // Unlike a message, the typing sign appears in the General topic only if that topic is named.
         let (chat_id, message_thread_id) = match (chat(chat_id), topic(metadata.thread_id.as_ref())) {
             (Ok(chat), Ok(topic)) => (chat, topic),
-            (Err(outcome), _) | (_, Err(outcome)) => return outcome,
+            (Err(error), _) | (_, Err(error)) => return Outcome::failed(error),
         };
         let params = SendChatAction { chat_id, action: "typing", message_thread_id };
         match self.ask::<IgnoredResult>("sendChatAction", &params, Again::Never).await {
@@ -319,7 +320,7 @@ impl CallsWithDeadline<'_> {
     async fn chat_info(&mut self, chat_id: &ChatId) -> Outcome {
         let chat = match chat(chat_id) {
             Ok(chat) => chat,
-            Err(outcome) => return outcome,
+            Err(error) => return Outcome::failed(error),
         };
         let key = (self.bot.id.clone(), chat);
         if let Some(known) = self.telegram.chats.get(&key) {

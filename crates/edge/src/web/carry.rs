@@ -39,9 +39,7 @@ impl Web {
             Action::GetChatInfo { .. } => {
                 return Outcome::info(ChatInfo { name: room.person, kind: "dm".to_owned() }).into();
             }
-            Action::FollowUp { .. } | Action::Unsupported { .. } => {
-                return Outcome::failed(format!("unsupported op: {}", order.action.op())).into();
-            }
+            other => return Outcome::unsupported(other.op()).into(),
         };
         match outcome {
             Ok(outcome) => Carried { posted: outcome.success.then_some(posted), outcome },

@@ -1,8 +1,10 @@
 //! Hostile and malformed lines.
 
-use posthouse_wire::frame::{FromGateway, ToGateway, UnreadableFrame};
+use posthouse_wire::action::ActionFault;
+use posthouse_wire::frame::{FromGateway, Outbound, ToGateway, UnreadableFrame};
 use posthouse_wire::{Action, RequestId};
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 fn heard(line: &str) -> Result<FromGateway, UnreadableFrame> {
     FromGateway::read(line.as_bytes())
@@ -93,10 +95,95 @@ fn a_request_that_cannot_be_understood_is_still_answerable() {
         (r#"{"op":"edit","chat_id":"c","content":"x"}"#, "edit", Some("message_id")),
         (r#"{"op":"follow_up","session_key":"k","content":"x"}"#, "follow_up", Some("kind")),
     ] {
-        let line = format!(r#"{{"type":"outbound","requestId":"r1","action":{action}}}"#);
-        let Ok(FromGateway::Outbound(outbound)) = heard(&line) else { panic!("{line}") };
-        assert_eq!(outbound.action, Action::Unsupported { op: op.to_owned(), missing }, "{action}");
+        assert_eq!(fault_of(action), (op.to_owned(), missing.map(ActionFault::Missing)), "{action}");
     }
+}
+
+/// The op and the fault of an action that cannot be carried out.
+fn fault_of(action: &str) -> (String, Option<ActionFault>) {
+    let line = format!(r#"{{"type":"outbound","requestId":"r1","action":{action}}}"#);
+    match heard(&line) {
+        Ok(FromGateway::Outbound(Outbound { action: Action::Unsupported { op, fault }, .. })) => (op, fault),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_newer_op_with_a_missing_or_forbidden_field_is_refused_and_the_field_is_named() {
+    let long = "x".repeat(33);
+    let prompt = |id: &str, options: &str| {
+        format!(
+            r#"{{"op":"prompt","chat_id":"c","content":"?","prompt_kind":"choice","prompt_id":"{id}","options":{options}}}"#
+        )
+    };
+    let yes = r#"[{"id":"yes","label":"Yes"}]"#;
+    let many = format!(
+        "[{}]",
+        (0..26).map(|n| format!(r#"{{"id":"c{n}","label":"x"}}"#)).collect::<Vec<_>>().join(",")
+    );
+    let (missing, invalid) = (ActionFault::Missing, ActionFault::Invalid);
+    for (action, fault) in [
+        (r#"{"op":"send_media","chat_id":"c","source_url":"https://a"}"#.to_owned(), missing("media_kind")),
+        (r#"{"op":"send_media","chat_id":"c","media_kind":"hologram","source_url":"u"}"#.to_owned(), invalid("media_kind")),
+        (r#"{"op":"send_media","chat_id":"c","media_kind":"image"}"#.to_owned(), missing("source_url")),
+        (
+            format!(r#"{{"op":"send_media","chat_id":"c","media_kind":"image","source_url":"{}"}}"#, "u".repeat(2049)),
+            invalid("source_url"),
+        ),
+        (prompt("", yes), invalid("prompt_id")),
+        (prompt("a:b", yes), invalid("prompt_id")),
+        (prompt("ä", yes), invalid("prompt_id")),
+        (prompt("a\\n", yes), invalid("prompt_id")),
+        (prompt(&long, yes), invalid("prompt_id")),
+        (prompt("p", "null"), missing("options")),
+        (prompt("p", "[]"), invalid("options")),
+        (prompt("p", &many), invalid("options")),
+        (prompt("p", "[7]"), invalid("options")),
+        (prompt("p", r#"[["id"]]"#), invalid("options")),
+        (prompt("p", r#"[{"label":"Yes"}]"#), invalid("options")),
+        (prompt("p", r#"[{"id":"yes","label":" "}]"#), invalid("options")),
+        (prompt("p", r#"[{"id":"a b","label":"Yes"}]"#), invalid("options")),
+        (prompt("p", r#"[{"id":"a","label":"Yes"},{"id":"a","label":"No"}]"#), invalid("options")),
+        // Together they are one byte too long for a button.
+        (prompt(&"p".repeat(32), &format!(r#"[{{"id":"{}","label":"Yes"}}]"#, "o".repeat(28))), invalid("options")),
+        (r#"{"op":"prompt","chat_id":"c","content":"?","prompt_kind":"poll","prompt_id":"p","options":[]}"#.to_owned(), invalid("prompt_kind")),
+        (r#"{"op":"react","chat_id":"c","emoji":"x"}"#.to_owned(), missing("message_id")),
+        (r#"{"op":"react","chat_id":"c","message_id":"m","emoji":""}"#.to_owned(), invalid("emoji")),
+        (
+            format!(r#"{{"op":"react","chat_id":"c","message_id":"m","emoji":"{}"}}"#, "x".repeat(65)),
+            invalid("emoji"),
+        ),
+        (r#"{"op":"thread_create","chat_id":"c","thread_name":" "}"#.to_owned(), invalid("thread_name")),
+        (r#"{"op":"thread_rename","chat_id":"c","thread_name":"n"}"#.to_owned(), missing("message_id")),
+        (
+            r#"{"op":"thread_rename","chat_id":"c","message_id":"t","thread_name":"n","only_if_current_name":[]}"#.to_owned(),
+            invalid("only_if_current_name"),
+        ),
+        (
+            r#"{"op":"thread_rename","chat_id":"c","message_id":"t","thread_name":"n","only_if_connector_created":"yes"}"#.to_owned(),
+            invalid("only_if_connector_created"),
+        ),
+        (r#"{"op":"draft","chat_id":"c","draft_id":0,"content":"x"}"#.to_owned(), invalid("draft_id")),
+        (r#"{"op":"draft","chat_id":"c","draft_id":"7x","content":"x"}"#.to_owned(), missing("draft_id")),
+    ] {
+        assert_eq!(fault_of(&action).1, Some(fault), "{action}");
+    }
+}
+
+#[test]
+fn long_labels_and_thread_names_are_cut_by_characters() {
+    let read = |action: Value| Action::read(&RawValue::from_string(action.to_string()).unwrap());
+    let long = "ä".repeat(200);
+    let options = json!([{ "id": "a", "label": long, "style": "neon" }]);
+    let asked = json!({
+        "op": "prompt", "chat_id": "c", "content": "?", "prompt_kind": "choice", "prompt_id": "p", "options": options,
+    });
+    let Action::Prompt { options, .. } = read(asked) else { panic!("a prompt") };
+    assert_eq!(options[0].label, "ä".repeat(75));
+    assert_eq!(options[0].style, None);
+    let asked = json!({ "op": "thread_create", "chat_id": "c", "thread_name": long });
+    let Action::ThreadCreate { thread_name, .. } = read(asked) else { panic!("a thread") };
+    assert_eq!(thread_name, "ä".repeat(100));
 }
 
 #[test]

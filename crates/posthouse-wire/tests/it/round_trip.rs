@@ -1,6 +1,6 @@
 //! Round trips of everything that is written, and random input that must not crash the reader.
 
-use posthouse_wire::action::Metadata;
+use posthouse_wire::action::{MediaKind, Metadata, PromptKind, PromptOption, PromptStyle, RenameGuard};
 use posthouse_wire::delivery::{Meta, PayloadKind, PayloadOrigin, Posted, TriggerKind};
 use posthouse_wire::event::{ContextLine, Media, MessageType, Quoted, Speaker};
 use posthouse_wire::frame::{
@@ -59,7 +59,77 @@ fn action() -> BoxedStrategy<Action> {
             Action::FollowUp { session_key, kind, content, metadata }
         }),
         named().prop_map(|chat_id| Action::GetChatInfo { chat_id }),
-        "x_[a-z]{0,6}".prop_map(|op| Action::Unsupported { op, missing: None }),
+        newer_action(),
+        "x_[a-z]{0,6}".prop_map(|op| Action::Unsupported { op, fault: None }),
+    ]
+    .boxed()
+}
+
+fn newer_action() -> BoxedStrategy<Action> {
+    let media_kind = prop_oneof![Just(MediaKind::Image), Just(MediaKind::Voice), Just(MediaKind::Document)];
+    let prompt_kind =
+        prop_oneof![Just(PromptKind::Approval), Just(PromptKind::Clarify), Just(PromptKind::Choice)];
+    let style = of(prop_oneof![Just(PromptStyle::Primary), Just(PromptStyle::Danger)]);
+    let option = ("[A-Za-z ]{0,40}x", style).prop_map(|(label, style)| (label, style));
+    let options = proptest::collection::vec(option, 1..=25).prop_map(|options| {
+        (0..)
+            .zip(options)
+            .map(|(n, (label, style))| PromptOption { id: format!("c{n}").into(), label, style })
+            .collect::<Vec<_>>()
+    });
+    let said = || "[a-z0-9:/.]{1,40}";
+    prop_oneof![
+        (named(), media_kind, said(), of(said()), of(said()), of(id()), metadata()).prop_map(
+            |(chat_id, media_kind, source_url, content, filename, reply_to, metadata)| Action::SendMedia {
+                chat_id,
+                media_kind,
+                source_url,
+                content,
+                filename,
+                reply_to,
+                metadata,
+            }
+        ),
+        (named(), prompt_kind, "[A-Za-z0-9_.-]{1,32}", words(), options, of(id()), metadata()).prop_map(
+            |(chat_id, prompt_kind, prompt_id, content, options, reply_to, metadata)| Action::Prompt {
+                chat_id,
+                prompt_kind,
+                prompt_id: prompt_id.into(),
+                content,
+                options,
+                reply_to,
+                metadata,
+            }
+        ),
+        (named(), id(), said(), any::<bool>(), metadata()).prop_map(
+            |(chat_id, message_id, emoji, remove, metadata)| Action::React {
+                chat_id,
+                message_id,
+                emoji,
+                remove,
+                metadata
+            }
+        ),
+        (named(), said(), of(named()), metadata()).prop_map(
+            |(chat_id, thread_name, message_id, metadata)| {
+                Action::ThreadCreate { chat_id, thread_name, message_id, metadata }
+            }
+        ),
+        (named(), id(), said(), any::<bool>(), of(words()), metadata()).prop_map(
+            |(chat_id, thread_id, thread_name, only_if_connector_created, only_if_current_name, metadata)| {
+                let guard = RenameGuard { only_if_connector_created, only_if_current_name };
+                Action::ThreadRename { chat_id, thread_id, thread_name, guard, metadata }
+            }
+        ),
+        (named(), 1..i64::MAX, words(), any::<bool>(), metadata()).prop_map(
+            |(chat_id, draft_id, content, is_final, metadata)| Action::Draft {
+                chat_id,
+                draft_id,
+                content,
+                is_final,
+                metadata
+            }
+        ),
     ]
     .boxed()
 }
@@ -198,13 +268,16 @@ fn posted() -> BoxedStrategy<Posted> {
 
 fn outcome() -> BoxedStrategy<Outcome> {
     let info = (words(), words()).prop_map(|(name, kind)| ChatInfo { name, kind });
-    (any::<bool>(), of(id()), of(words()), of(words()), of(info))
-        .prop_map(|(success, message_id, error, code, chat_info)| Outcome {
+    let thread = (of(id()), of(words()));
+    (any::<bool>(), of(id()), of(words()), of(words()), of(info), thread)
+        .prop_map(|(success, message_id, error, code, chat_info, (thread_id, auto_thread_name))| Outcome {
             success,
             message_id,
             error,
             code,
             chat_info,
+            thread_id,
+            auto_thread_name,
         })
         .boxed()
 }
