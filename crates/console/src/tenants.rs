@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
-use ledger::{Removed, Tenant};
+use ledger::{Removed, Tenant, TenantStorage};
 use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub(crate) struct TenantWithAgents {
     storage_limit_bytes: i64,
     /// Whether the limit is the tenant's own or the server's default.
     storage_limit: LimitFrom,
+    /// The same for the tenant's files.
+    media_used_bytes: i64,
+    media_limit_bytes: i64,
+    media_limit: LimitFrom,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -51,6 +55,12 @@ pub(crate) struct TenantWithAgents {
 enum LimitFrom {
     Tenant,
     Default,
+}
+
+impl LimitFrom {
+    fn of(storage: TenantStorage) -> Self {
+        if storage.own_limit { LimitFrom::Tenant } else { LimitFrom::Default }
+    }
 }
 
 /// The agents that an agent may write to with its own credential.
@@ -69,6 +79,8 @@ pub(crate) struct TenantChange {
     peer_post: Option<PeerPost>,
     #[serde(default)]
     storage_bytes: Option<StorageBytes>,
+    #[serde(default)]
+    media_bytes: Option<StorageBytes>,
 }
 
 /// Storage limit of a tenant.
@@ -77,6 +89,17 @@ pub(crate) struct TenantChange {
 enum StorageBytes {
     Own(i64),
     Word(DefaultWord),
+}
+
+impl StorageBytes {
+    /// The tenant's own limit. `None` for the server's default.
+    fn limit(self, code: &'static str, negative: &'static str) -> Result<Option<i64>, AdminProblem> {
+        match self {
+            StorageBytes::Own(bytes) if bytes < 0 => Err(AdminProblem::unfit(code, negative)),
+            StorageBytes::Own(bytes) => Ok(Some(bytes)),
+            StorageBytes::Word(DefaultWord::Default) => Ok(None),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -141,14 +164,17 @@ impl Parts {
             true => PeerPost::All,
             false => PeerPost::None,
         };
-        let storage = self.usage.of_tenant(&tenant.id);
+        let (storage, media) = (self.usage.of_tenant(&tenant.id), self.usage.media_of_tenant(&tenant.id));
         Ok(TenantWithAgents {
             tenant: shown(tenant),
             agents,
             peer_post,
             storage_used_bytes: storage.used,
             storage_limit_bytes: storage.limit,
-            storage_limit: if storage.own_limit { LimitFrom::Tenant } else { LimitFrom::Default },
+            storage_limit: LimitFrom::of(storage),
+            media_used_bytes: media.used,
+            media_limit_bytes: media.limit,
+            media_limit: LimitFrom::of(media),
         })
     }
 }
@@ -198,14 +224,12 @@ pub(crate) async fn change(
         console.post.connectors().changed(&tenant.id);
     }
     if let Some(storage) = change.storage_bytes {
-        let bytes = match storage {
-            StorageBytes::Own(bytes) if bytes < 0 => {
-                return Err(AdminProblem::unfit("bad_storage_bytes", "`storage_bytes` must not be negative"));
-            }
-            StorageBytes::Own(bytes) => Some(bytes),
-            StorageBytes::Word(DefaultWord::Default) => None,
-        };
+        let bytes = storage.limit("bad_storage_bytes", "`storage_bytes` must not be negative")?;
         console.usage.set_tenant_limit(&tenant.id, bytes).await?;
+    }
+    if let Some(media) = change.media_bytes {
+        let bytes = media.limit("bad_media_bytes", "`media_bytes` must not be negative")?;
+        console.usage.set_media_limit(&tenant.id, bytes).await?;
     }
     Ok(Json(console.tenant_with_agents(&tenant).await?))
 }

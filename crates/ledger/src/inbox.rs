@@ -32,6 +32,8 @@ pub struct Append {
     pub event: Bytes,
     /// The platform's references to the attachments of the event. They are never sent to agents.
     pub references: Vec<String>,
+    /// The album that it is a part of. Neighbouring parts are delivered as one.
+    pub album: Option<String>,
     /// Time at which the server received it.
     pub accepted: Moment,
     /// The conversation to record. None when it was recorded a moment ago.
@@ -115,6 +117,8 @@ pub struct Entry {
     pub event: Bytes,
     /// The server's own code fetches attachments by them. Nobody else sees them.
     pub references: Vec<String>,
+    /// The album that it is a part of.
+    pub album: Option<String>,
 }
 
 /// The amount of unread entries in an inbox.

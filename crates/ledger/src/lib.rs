@@ -18,6 +18,7 @@ mod gateway_settings;
 mod inbox;
 mod interactions;
 mod invitations;
+mod media;
 mod outbox;
 mod principals;
 mod prompts;
@@ -60,6 +61,7 @@ pub use inbox::{
 };
 pub use interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
+pub use media::{KEYS_OF_A_FILE, MediaKey, MediaRecord, MediaRecords};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
 pub use prompts::{PROMPTS_OF_AN_AGENT, Prompts, ShownPrompt};
@@ -86,7 +88,7 @@ pub use tokens::{
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
 pub use trace::{Story, TraceStep, Traces};
-pub use usage::{TENANT_BYTES, TenantStorage, Usage};
+pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,
     ServerKey, ServerKeyKind, ServerKeys, Uses, VaultRecords,

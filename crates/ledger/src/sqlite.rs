@@ -15,6 +15,7 @@ mod inbox;
 mod interactions;
 mod invitations;
 mod ledger_time;
+mod media;
 mod migrate;
 mod outbox;
 mod pool;
@@ -47,7 +48,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Bindings, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault,
-    GatewaySettings, Inbox, Invitations, Outbox, Principals, Prompts, Provisioning, Receipts,
+    GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning, Receipts,
     RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Threads, Tokens, Traces, Usage,
     VaultRecords,
 };
@@ -165,6 +166,10 @@ impl Ledger {
         self.0.clone()
     }
 
+    pub fn media(&self) -> Arc<dyn MediaRecords> {
+        self.0.clone()
+    }
+
     pub fn traces(&self) -> Arc<dyn Traces> {
         self.0.clone()
     }
@@ -208,6 +213,11 @@ impl Ledger {
     /// Sets the limit of tenants that have no storage limit of their own.
     pub fn set_default_tenant_limit(&self, bytes: i64) {
         self.0.usage.set_default_limit(bytes);
+    }
+
+    /// Sets the limit of tenants that have no limit of their own on the bytes of their files.
+    pub fn set_default_media_limit(&self, bytes: i64) {
+        self.0.usage.set_default_media_limit(bytes);
     }
 
     pub fn facts(&self) -> Arc<dyn ServerFacts> {

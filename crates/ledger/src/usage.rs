@@ -8,8 +8,11 @@ use crate::Fault;
 /// Default storage limit of a tenant.
 pub const TENANT_BYTES: i64 = 4 * 1024 * 1024 * 1024;
 
+/// Default limit on the bytes of a tenant's files.
+pub const MEDIA_BYTES: i64 = 1024 * 1024 * 1024;
+
 /// Storage that one tenant uses, and its limit, in bytes. Counted are unread messages and dead letters,
-/// receipts with replies, questions with their answers, and the messages in web chat rooms.
+/// receipts with replies, questions with their answers, and the messages in web chat rooms. Files have a limit of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantStorage {
     pub used: i64,
@@ -34,4 +37,8 @@ pub trait Usage: Send + Sync {
     fn has_room_for(&self, agent: &InstanceId) -> bool;
     /// Sets a tenant's own limit. None restores the server's default.
     async fn set_tenant_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
+    /// What the files of a tenant take up, and their limit. Read from memory.
+    fn media_of_tenant(&self, tenant: &TenantId) -> TenantStorage;
+    /// Sets a tenant's own limit on its files. None restores the server's default.
+    async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
 }

@@ -144,6 +144,10 @@ ids! {
     EnrollTokenId;
     /// One person's invitation to the web chat page: `inv_…`.
     InvitationId;
+    /// One file that travels between an agent and a chat: 32 hexadecimal digits.
+    MediaId;
+    /// Name of a file on the disk that holds the bytes of a medium: 32 hexadecimal digits.
+    MediaFile;
 }
 
 /// Platform of an event that names none. Such an event is not deliverable.
@@ -180,6 +184,31 @@ impl EnrollTokenId {
 impl RequestId {
     pub fn mint(now_ms: i64) -> Self {
         minted("req", now_ms).into()
+    }
+}
+
+impl MediaId {
+    /// 128 random bits: whoever guesses an id could ask for its file.
+    pub fn mint() -> Self {
+        random_hex().into()
+    }
+
+    /// Reads an id as it stands in a URL. `None` for any other spelling than the one that `mint` writes.
+    pub fn read(text: &str) -> Option<Self> {
+        let is_id =
+            text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        is_id.then(|| text.into())
+    }
+}
+
+impl MediaFile {
+    pub fn mint() -> Self {
+        random_hex().into()
+    }
+
+    /// Reads the name of a file. `None` for a file that `mint` did not name.
+    pub fn read(text: &str) -> Option<Self> {
+        MediaId::read(text).map(|id| id.as_str().into())
     }
 }
 
@@ -254,6 +283,14 @@ fn minted(prefix: &str, now_ms: i64) -> String {
         .expect("the generator fails only when the system has no entropy at all");
     let millis = u64::try_from(now_ms).unwrap_or(0);
     prefixed(prefix, uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+}
+
+/// 128 random bits in hexadecimal.
+fn random_hex() -> String {
+    let mut random = [0; 16];
+    aws_lc_rs::rand::fill(&mut random)
+        .expect("the generator fails only when the system has no entropy at all");
+    Uuid::from_bytes(random).simple().to_string()
 }
 
 fn prefixed(prefix: &str, uuid: Uuid) -> String {

@@ -26,8 +26,9 @@ pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
-    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
-    PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile, MediaId,
+    MessageId, Platform, PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId,
+    ThreadId, UserId,
 };
 pub use prompt::{PromptResponse, PromptToken};
 pub use secret::Secret;

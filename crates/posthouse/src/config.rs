@@ -105,6 +105,9 @@ pub struct StorageSection {
     /// Storage limit of one tenant in bytes: unread messages, receipts, questions and chat rooms.
     /// `posthouse tenant change` sets another limit for one tenant. Default 4294967296.
     pub tenant_bytes: i64,
+    /// Limit on the bytes of one tenant's files: uploads of its agents and attachments of messages. `posthouse tenant
+    /// change` sets another limit for one tenant. Default 1073741824.
+    pub media_bytes: i64,
 }
 
 /// `[vault]`
@@ -178,7 +181,7 @@ impl Default for ServerSection {
 
 impl Default for StorageSection {
     fn default() -> Self {
-        Self { dir: PathBuf::from("."), tenant_bytes: ledger::TENANT_BYTES }
+        Self { dir: PathBuf::from("."), tenant_bytes: ledger::TENANT_BYTES, media_bytes: ledger::MEDIA_BYTES }
     }
 }
 

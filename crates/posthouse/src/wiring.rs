@@ -125,6 +125,7 @@ async fn open_storage(config: &Config, folder: &Path, timepiece: &Timepiece) -> 
     }
     let ledger = Ledger::open(Location::Folder(folder.to_owned()), timepiece.clone()).await?;
     ledger.set_default_tenant_limit(config.storage.tenant_bytes);
+    ledger.set_default_media_limit(config.storage.media_bytes);
     let (key, warning) = config.vault_key()?;
     for warning in config.warnings().chain(warning) {
         tracing::warn!("{warning}");

@@ -14,6 +14,8 @@ pub struct Entrant {
     pub dedup: DedupKey,
     /// The platform's references to the attachments. Stored beside the event and never given to agents.
     pub references: Vec<String>,
+    /// The album that it is a part of, by the platform's id.
+    pub album: Option<String>,
     /// Time of receipt.
     pub accepted: Moment,
     /// The receipt promised to a program, stored in the same commit.

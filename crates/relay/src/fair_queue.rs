@@ -23,6 +23,11 @@ impl<T> FairQueue<T> {
         Self { places, share, waiting, turns: VecDeque::new(), held, taken: 0 }
     }
 
+    /// Amount of waiting work of this tenant.
+    pub fn waiting(&self, tenant: &TenantId) -> usize {
+        self.waiting.get(tenant).map_or(0, VecDeque::len)
+    }
+
     pub fn push(&mut self, tenant: TenantId, work: T) {
         let waiting = self.waiting.entry(tenant.clone()).or_default();
         if waiting.is_empty() {

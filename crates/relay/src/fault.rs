@@ -7,4 +7,7 @@ pub enum Fault {
     Ledger(#[from] ledger::Fault),
     #[error(transparent)]
     Identity(#[from] identity::Fault),
+    /// A file could not be written or read.
+    #[error("could not use a file: {0}")]
+    Disk(String),
 }

@@ -88,7 +88,7 @@ impl Inboxes {
         let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
-        let Entrant { event, id, dedup, references, accepted, receipt, .. } = entrant;
+        let Entrant { event, id, dedup, references, album, accepted, receipt, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(self.roster.bot_version(on), on, &event);
@@ -107,6 +107,7 @@ impl Inboxes {
                     serde_json::to_vec(&event).expect("an event holds only texts and numbers"),
                 ),
                 references,
+                album,
                 accepted,
                 sighting: fresh.then(|| Sighting {
                     scope: event.source.scope_id.clone(),

@@ -25,6 +25,7 @@ mod generation;
 mod inbox;
 mod interrupt;
 mod long_lines;
+mod media;
 mod message_meter;
 mod metrics;
 mod prompt_owners;
@@ -51,6 +52,10 @@ pub use fires::{Arrivals, Fires, Said};
 pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
+pub use media::{
+    LARGEST_MEDIA, MEDIA_LIFE, MediaParts, MediaReader, MediaStore, MediaWriter, NewMedia, NotKept,
+    media_in_url, safe_filename, safe_type, type_of_name,
+};
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;
 pub use relay::{Parts, Relay};

@@ -18,6 +18,7 @@ use crate::fires::Fires;
 use crate::inbox::{InboxParts, Inboxes};
 use crate::interrupt::{self, Interrupts};
 use crate::long_lines::LongLines;
+use crate::media::{MediaParts, MediaStore};
 use crate::route_removal::RouteRemovals;
 use crate::socket_roles::Seats;
 use crate::stop_command::Stops;
@@ -32,6 +33,7 @@ pub struct Parts {
     pub identity: Identity,
     pub bus: Bus,
     pub errand: Errand,
+    pub media: MediaParts,
     pub timepiece: Timepiece,
 }
 
@@ -57,13 +59,14 @@ pub(crate) struct RelayComponents {
     pub fires: Fires,
     pub route_removals: RouteRemovals,
     pub long_lines: LongLines,
+    pub media: MediaStore,
     bus: Bus,
 }
 
 impl Relay {
     /// Builds the components, the ones that others call first.
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, inbox, outbox, identity, bus, errand, timepiece } = parts;
+        let Parts { config, inbox, outbox, identity, bus, errand, media, timepiece } = parts;
         let roster = Arc::clone(identity.roster.records());
         let metrics = Arc::<Metrics>::default();
         let background = RelayTasks::new(timepiece.clone());
@@ -121,6 +124,7 @@ impl Relay {
                 Arc::clone(&connections),
             ),
             long_lines: LongLines::default(),
+            media: MediaStore::new(media, timepiece.clone()),
             connections,
             config,
             identity,
@@ -137,6 +141,8 @@ impl Relay {
         let mut notifications = self.0.bus.listen();
         let wake_calls = Arc::clone(&self.0.wake_calls);
         let waking = self.0.background.tasks.spawn(async move { wake_calls.keep_waking().await });
+        let (media, closing) = (self.0.media.clone(), self.0.background.closing.clone());
+        let cleaning = self.0.background.tasks.spawn(async move { media.keep_clean(closing).await });
         loop {
             tokio::select! {
                 () = self.0.background.closing.cancelled() => break,
@@ -147,7 +153,7 @@ impl Relay {
                 },
             }
         }
-        let _ = waking.await;
+        let _ = tokio::join!(waking, cleaning);
         Ok(())
     }
 
@@ -236,6 +242,11 @@ impl Relay {
     /// Cron fires over sockets.
     pub fn fires(&self) -> &Fires {
         &self.0.fires
+    }
+
+    /// Files that travel between agents and chats.
+    pub fn media(&self) -> &MediaStore {
+        &self.0.media
     }
 
     /// Removal of routes and bots.

@@ -1,7 +1,8 @@
-//! HTTP routes of the relay: `/relay` for agents' WebSockets, enrolment of gateways, and their policies.
+//! HTTP routes of the relay: `/relay` for agents' WebSockets, enrolment of gateways, their policies, and files.
 
 mod contract_error;
 mod enroll;
+mod media;
 mod policy;
 mod provision;
 mod socket;
@@ -25,6 +26,8 @@ const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
     Endpoint::closed("POST", "/relay/provision", || post(provision::provision)),
     Endpoint::closed("POST", "/relay/policy", || post(policy::declare)),
+    Endpoint::closed("POST", "/relay/media", || post(media::upload)),
+    Endpoint::open("GET", "/relay/media/{id}", || get(media::download)),
 ];
 
 /// The operations of the relay.

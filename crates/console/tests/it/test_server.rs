@@ -206,6 +206,7 @@ impl TestServer {
                 dedup: format!("{chat}/{message}").into(),
                 event: Bytes::from(event),
                 references: Vec::new(),
+                album: None,
                 accepted: Moment::from_seconds(1_765_000_000),
                 sighting: None,
                 receipt: None,

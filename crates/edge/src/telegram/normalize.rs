@@ -191,6 +191,7 @@ impl UpdateContext<'_> {
             path: None,
             references: Vec::new(),
             press: PromptToken::decode(data),
+            album: None,
             received: self.verified.received,
         })
     }

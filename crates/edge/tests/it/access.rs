@@ -158,6 +158,7 @@ impl Fixture {
             path: None,
             references: Vec::new(),
             press: None,
+            album: None,
             received: self.clock.now(),
         }
     }

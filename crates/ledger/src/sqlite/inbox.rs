@@ -27,13 +27,14 @@ impl Inbox for Sqlite {
         let follower = self.follower.get().cloned();
         let (instance, event) = (append.to.clone(), append.event.clone());
         let (chat, references) = (append.chat.clone(), append.references.clone());
+        let album = append.album.clone();
         let (appended, _) = self
             .write_then(
                 self.tenant_of(&instance),
                 move |db| store(db, &append, timepiece.now(), &counts, &usage),
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
-                        hear(&Entry { id: id.clone(), seq: *seq, instance, chat, event, references });
+                        hear(&Entry { id: id.clone(), seq: *seq, instance, chat, event, references, album });
                     }
                 },
             )
@@ -50,7 +51,7 @@ impl Inbox for Sqlite {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT seq, id, refs, chat, event FROM entries
+                "SELECT seq, id, refs, chat, event, album FROM entries
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
@@ -61,6 +62,7 @@ impl Inbox for Sqlite {
                     references: unlisted(row.get(2)?),
                     chat: row.get::<_, String>(3)?.into(),
                     event: Bytes::from(row.get::<_, Vec<u8>>(4)?),
+                    album: row.get(5)?,
                 })
             })?
             .collect()
@@ -292,8 +294,8 @@ fn insert(
         .prepare_cached(
             "INSERT INTO entries
                (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                refs, receipt, sender)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14)
+                refs, receipt, sender, album)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -311,6 +313,7 @@ fn insert(
             listed(&append.references),
             receipt,
             append.sender.as_ref().map(counts::sender),
+            append.album,
         ])?;
     Ok((kept > 0).then(|| Seq(db.last_insert_rowid())))
 }

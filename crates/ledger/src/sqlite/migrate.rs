@@ -29,6 +29,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0020_relevance.sql"),
     include_str!("migrations/0021_bindings_and_claims.sql"),
     include_str!("migrations/0022_gateway_settings.sql"),
+    include_str!("migrations/0023_media.sql"),
     include_str!("migrations/0024_prompts.sql"),
     include_str!("migrations/0025_lifecycle.sql"),
 ];

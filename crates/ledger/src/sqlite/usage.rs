@@ -59,7 +59,8 @@ impl UsageSums {
     fn follow(self: &Arc<Self>, db: &Connection) -> Result<(), Fault> {
         let sums = Arc::clone(self);
         db.create_scalar_function("agent_storage", 5, FunctionFlags::SQLITE_UTF8, move |row| {
-            let change = StorageUse { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] };
+            let rows = [row.get(2)?, row.get(3)?, row.get(4)?];
+            let change = StorageUse { bytes: row.get(1)?, rows, media: 0 };
             sums.change(row.get_raw(0).as_str()?, change);
             Ok(true)
         })?;
@@ -73,11 +74,18 @@ impl UsageSums {
                 if let Some(tenant) = row.get_raw(0).as_str_or_null()? {
                     let mut sums = sums.0.lock();
                     let tenant = sums.tenant_named(tenant);
-                    sums.change(tenant, StorageUse { bytes: row.get(1)?, rows: [0; 3] });
+                    sums.change(tenant, StorageUse { bytes: row.get(1)?, ..StorageUse::default() });
                 }
                 Ok(true)
             },
         )?;
+        let sums = Arc::clone(self);
+        db.create_scalar_function("media_storage", 2, FunctionFlags::SQLITE_UTF8, move |row| {
+            let mut sums = sums.0.lock();
+            let tenant = sums.tenant_named(row.get_raw(0).as_str()?);
+            sums.change(tenant, StorageUse { media: row.get(1)?, ..StorageUse::default() });
+            Ok(true)
+        })?;
         let sums = Arc::clone(self);
         db.create_scalar_function("agent_of", 2, FunctionFlags::SQLITE_UTF8, move |row| {
             sums.0.lock().agent_of(row.get_raw(0).as_str()?, row.get_raw(1).as_str()?);
@@ -89,11 +97,11 @@ impl UsageSums {
     /// Counts one more entry (`sign` 1), or one whose event is no longer stored (`sign` -1).
     pub(super) fn entry(&self, agent: &str, sign: i64, size: i64) {
         let more = i64::from(sign > 0);
-        self.change(agent, StorageUse { bytes: sign * (size + ROW), rows: [more, 0, 0] });
+        self.change(agent, StorageUse { bytes: sign * (size + ROW), rows: [more, 0, 0], media: 0 });
     }
 
     pub(super) fn action(&self, agent: &str) {
-        self.change(agent, StorageUse { bytes: 0, rows: [0, 1, 0] });
+        self.change(agent, StorageUse { bytes: 0, rows: [0, 1, 0], media: 0 });
     }
 
     /// Rows of an agent that was removed before its tenant was recorded count for nobody.
@@ -111,23 +119,25 @@ impl UsageSums {
             return Ok(());
         }
         let mut update = db.prepare_cached(
-            "UPDATE tenant_usage SET bytes = ?2, entries = ?3, actions = ?4, fires = ?5 WHERE rowid = ?1",
+            "UPDATE tenant_usage SET bytes = ?2, entries = ?3, actions = ?4, fires = ?5, media = ?6
+             WHERE rowid = ?1",
         )?;
         let mut inserted = Vec::new();
         for tenant in sums.changes.keys() {
-            let Some(TenantUsage { used: StorageUse { bytes, rows }, row, .. }) = sums.tenants.get(tenant)
+            let Some(TenantUsage { used: StorageUse { bytes, rows, media }, row, .. }) =
+                sums.tenants.get(tenant)
             else {
                 continue;
             };
             let [entries, actions, fires] = rows;
             match row {
-                Some(row) => update.execute([row, bytes, entries, actions, fires]).map(drop)?,
+                Some(row) => update.execute([row, bytes, entries, actions, fires, media]).map(drop)?,
                 None => {
                     db.prepare_cached(
-                        "INSERT INTO tenant_usage (tenant, bytes, entries, actions, fires)
-                         VALUES (?1, ?2, ?3, ?4, ?5)",
+                        "INSERT INTO tenant_usage (tenant, bytes, entries, actions, fires, media)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                     )?
-                    .execute(params![&**tenant, bytes, entries, actions, fires])?;
+                    .execute(params![&**tenant, bytes, entries, actions, fires, media])?;
                     inserted.push((Arc::clone(tenant), db.last_insert_rowid()));
                 }
             }
@@ -165,6 +175,10 @@ impl UsageSums {
 
     pub(super) fn set_default_limit(&self, bytes: i64) {
         self.0.lock().default_limit = bytes;
+    }
+
+    pub(super) fn set_default_media_limit(&self, bytes: i64) {
+        self.0.lock().default_media_limit = bytes;
     }
 
     pub(super) fn set_history_rows(&self, rows: i64) {
@@ -219,11 +233,32 @@ impl Usage for Sqlite {
     }
 
     async fn set_tenant_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
+        self.set_limit("storage_bytes", tenant, bytes, |usage| &mut usage.limit).await
+    }
+
+    fn media_of_tenant(&self, tenant: &TenantId) -> TenantStorage {
+        self.usage.0.lock().media(tenant.as_str())
+    }
+
+    async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
+        self.set_limit("media_bytes", tenant, bytes, |usage| &mut usage.media_limit).await
+    }
+}
+
+impl Sqlite {
+    /// Stores a limit in its column of `tenants`, and then in memory.
+    async fn set_limit(
+        &self,
+        column: &'static str,
+        tenant: &TenantId,
+        bytes: Option<i64>,
+        in_memory: fn(&mut TenantUsage) -> &mut Option<i64>,
+    ) -> Result<(), Fault> {
         let (stored, usage) = (tenant.clone(), Arc::clone(&self.usage));
         self.write_then(
             None,
             move |db| {
-                db.prepare_cached("UPDATE tenants SET storage_bytes = ?2 WHERE id = ?1 RETURNING id")?
+                db.prepare_cached(&format!("UPDATE tenants SET {column} = ?2 WHERE id = ?1 RETURNING id"))?
                     .query_row(params![stored.as_str(), bytes], |row| row.get::<_, String>(0))
                     .optional()
             },
@@ -231,7 +266,7 @@ impl Usage for Sqlite {
                 if let Some(tenant) = changed {
                     let mut sums = usage.0.lock();
                     let tenant = sums.tenant_named(tenant);
-                    sums.tenants.entry(tenant).or_default().limit = bytes;
+                    *in_memory(sums.tenants.entry(tenant).or_default()) = bytes;
                 }
             },
         )
@@ -255,6 +290,11 @@ pub(super) fn count_for_agent(
 /// Counts inserted bytes of a tenant, in the open transaction.
 pub(super) fn count_for_tenant(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
     db.prepare_cached("SELECT tenant_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
+}
+
+/// Counts the bytes of a tenant's new file, in the open transaction.
+pub(super) fn count_media(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("SELECT media_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
 }
 
 /// Bytes that a row counts beside its texts: about what it and its index entries take up.

@@ -43,6 +43,7 @@ async fn child_that_writes_until_it_is_killed() {
                         dedup: format!("{}-{writer}-{number}-{}", std::process::id(), now.millis()).into(),
                         event: Bytes::from_static(b"words"),
                         references: Vec::new(),
+                        album: None,
                         accepted: now,
                         sighting: None,
                         receipt: None,

@@ -143,6 +143,7 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         dedup: key.into(),
                         event: Bytes::from(vec![b'x'; 1500]),
                         references: Vec::new(),
+                        album: None,
                         accepted: Timepiece::wall().now(),
                         sighting: None,
                         receipt: None,

@@ -95,6 +95,7 @@ impl MessageStorage for RelayConnector {
             dedup: id.as_str().into(),
             id: Some(id),
             references: Vec::new(),
+            album: None,
             accepted: now,
             receipt: Some(Box::new(NewReceipt {
                 instance: Some(to.id.clone()),

@@ -86,6 +86,12 @@ impl Fixture {
             identity: identity.clone(),
             bus,
             errand: errand.clone(),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: "/nonexistent/media".into(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: time.clone(),
         });
         let clock_config = clock::Config::default();

@@ -40,6 +40,9 @@ pub enum Command {
         /// Storage limit of the tenant in bytes, or `default` for the server's `storage.tenant_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
         storage_bytes: Option<StorageLimitArg>,
+        /// Limit on the bytes of the tenant's files, or `default` for the server's `storage.media_bytes`
+        #[arg(long, value_name = "BYTES", group = "what")]
+        media_bytes: Option<StorageLimitArg>,
     },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
@@ -113,11 +116,13 @@ impl Command {
                     ("storage used", "storage_used_bytes"),
                     ("storage limit", "storage_limit_bytes"),
                     ("limit set by", "storage_limit"),
+                    ("files used", "media_used_bytes"),
+                    ("files limit", "media_limit_bytes"),
                     ("created", "created_at"),
                 ];
                 output.card(&shown, &parts)
             }
-            Command::Change { tenant, peer_post, storage_bytes } => {
+            Command::Change { tenant, peer_post, storage_bytes, media_bytes } => {
                 let mut change = serde_json::Map::new();
                 if let Some(peer_post) = peer_post {
                     change.insert("peer_post".to_owned(), json!(peer_post.word()));
@@ -125,13 +130,18 @@ impl Command {
                 if let Some(storage) = storage_bytes {
                     change.insert("storage_bytes".to_owned(), json!(storage));
                 }
+                if let Some(media) = media_bytes {
+                    change.insert("media_bytes".to_owned(), json!(media));
+                }
                 let changed = client.patch(&["tenants", &tenant], &[], &json!(change)).await?;
-                let [whom, limit] = ["peer_post", "storage_limit_bytes"].map(|name| &changed[name]);
+                let [whom, limit, files] =
+                    ["peer_post", "storage_limit_bytes", "media_limit_bytes"].map(|name| &changed[name]);
                 let whom = whom.as_str().unwrap_or_default();
                 output.done(
                     &changed,
                     &format!(
-                        "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes"
+                        "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes, and files \
+                         of {files} bytes"
                     ),
                 )
             }

@@ -65,6 +65,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     optional("server.tls.key", Text, "the certificate's private key (PEM)", "\"key.pem\""),
     setting("storage.dir", Text, "the folder of the ledger, relative to this file"),
+    setting("storage.media_bytes", Number, "limit on the bytes of one tenant's files"),
     setting("storage.tenant_bytes", Number, "storage limit of one tenant, in bytes"),
     setting(
         "vault.key_file",

@@ -71,6 +71,12 @@ impl Planes {
             identity: identity.clone(),
             bus,
             errand: errand.clone(),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: config.storage.dir.join("media"),
+                public_url: url.to_owned(),
+            },
             timepiece: timepiece.clone(),
         });
         let signer = vault.signer(config.clock.signing).await?;

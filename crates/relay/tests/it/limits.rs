@@ -17,6 +17,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
         id: None,
         dedup: format!("{chat}/{text}").into(),
         references: Vec::new(),
+        album: None,
         accepted: server.clock.now(),
         receipt: None,
         stop: StopRule::Text,

@@ -15,6 +15,7 @@ mod idle;
 mod interrupts;
 mod lease;
 mod limits;
+mod media;
 mod outbound;
 mod recorder;
 mod repeats;

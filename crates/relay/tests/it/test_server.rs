@@ -39,6 +39,7 @@ pub struct TestServer {
     pub outbox: Arc<Reluctant>,
     pub inbox: Arc<FailingInbox>,
     pub address: SocketAddr,
+    pub media_folder: Arc<tempfile::TempDir>,
     said: Arc<AtomicU64>,
 }
 
@@ -121,6 +122,7 @@ impl TestServer {
             Errand::new(errand::Config::loopback()),
             clock.clone(),
         ));
+        let media_folder = Arc::new(tempfile::tempdir().unwrap());
         let relay = Relay::new(Parts {
             config,
             inbox: inbox.clone(),
@@ -128,6 +130,12 @@ impl TestServer {
             identity: identity.clone(),
             bus,
             errand: Errand::new(errand::Config::loopback()),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: media_folder.path().to_owned(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: clock.clone(),
         });
         let egress = Arc::new(Recorder::new(clock.clone()));
@@ -153,6 +161,7 @@ impl TestServer {
             outbox,
             inbox,
             address,
+            media_folder,
             said: Arc::default(),
         }
     }
@@ -266,6 +275,7 @@ impl TestServer {
             id: None,
             dedup,
             references: Vec::new(),
+            album: None,
             accepted,
             receipt: None,
             stop: match on.platform.as_str() {

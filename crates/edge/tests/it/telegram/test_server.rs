@@ -18,6 +18,7 @@ pub struct TestServer {
     pub identity: Identity,
     pub relay: relay::Relay,
     edge: Edge,
+    pub media_folder: tempfile::TempDir,
 }
 
 impl TestServer {
@@ -115,6 +116,7 @@ impl TestServer {
             errand::Errand::new(errand::Config::default()),
             clock.clone(),
         ));
+        let media_folder = tempfile::tempdir().unwrap();
         let relay = relay::Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
@@ -122,6 +124,12 @@ impl TestServer {
             identity: identity.clone(),
             bus,
             errand: errand::Errand::new(errand::Config::default()),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: media_folder.path().to_owned(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: clock.clone(),
         });
         let edge = Edge::new(edge::Parts {
@@ -135,7 +143,7 @@ impl TestServer {
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
-        TestServer { ledger, vault, agent, identity, relay, edge }
+        TestServer { ledger, vault, agent, identity, relay, edge, media_folder }
     }
 
     pub fn edge(&self) -> &Edge {

@@ -43,6 +43,7 @@ pub struct TestServer {
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,
+    pub media_folder: tempfile::TempDir,
 }
 
 struct WebEnrolment(Accounts);
@@ -166,6 +167,7 @@ impl TestServer {
             Errand::new(errand::Config::loopback()),
             clock.clone(),
         ));
+        let media_folder = tempfile::tempdir().unwrap();
         let relay = Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
@@ -173,6 +175,12 @@ impl TestServer {
             identity: identity.clone(),
             bus,
             errand: Errand::new(errand::Config::loopback()),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: media_folder.path().to_owned(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: clock.clone(),
         });
         let web = Arc::new(Web::new(
@@ -208,7 +216,7 @@ impl TestServer {
         for tenant in ["acme", "umbrella"] {
             identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default() }
+        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default(), media_folder }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row};
 
 use super::statements::RECOUNT;
-use crate::usage::{TENANT_BYTES, TenantStorage};
+use crate::usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage};
 
 /// Rows of each kind of history past which tenants with more than their share lose their oldest.
 const HISTORY_ROWS: i64 = 5_000_000;
@@ -22,6 +22,7 @@ pub(super) struct Sums {
     /// Rows of `tenant_usage` that the open transaction has inserted.
     pub inserted: Vec<(Arc<str>, i64)>,
     pub default_limit: i64,
+    pub default_media_limit: i64,
     pub history_rows: i64,
     /// The row of each history after which the next pass starts.
     pub walked: [i64; 3],
@@ -32,20 +33,23 @@ pub(super) struct Sums {
 pub(super) struct TenantUsage {
     pub used: StorageUse,
     pub limit: Option<i64>,
+    pub media_limit: Option<i64>,
     /// Its row of `tenant_usage`. Updating by row number takes a fraction of the time that the id would take.
     pub row: Option<i64>,
 }
 
-/// Stored bytes, and rows of each history.
+/// Stored bytes in the ledger, rows of each history, and bytes in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StorageUse {
     pub bytes: i64,
     pub rows: [i64; 3],
+    pub media: i64,
 }
 
 impl StorageUse {
     pub fn add(&mut self, change: StorageUse) {
         self.bytes += change.bytes;
+        self.media += change.media;
         for (rows, more) in self.rows.iter_mut().zip(change.rows) {
             *rows += more;
         }
@@ -53,11 +57,15 @@ impl StorageUse {
 
     /// Reads the columns after the tenant.
     pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(StorageUse { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] })
+        Ok(StorageUse {
+            bytes: row.get(1)?,
+            rows: [row.get(2)?, row.get(3)?, row.get(4)?],
+            media: row.get(5)?,
+        })
     }
 
     pub fn negated(self) -> StorageUse {
-        StorageUse { bytes: -self.bytes, rows: self.rows.map(|rows| -rows) }
+        StorageUse { bytes: -self.bytes, rows: self.rows.map(|rows| -rows), media: -self.media }
     }
 }
 
@@ -70,14 +78,16 @@ impl Sums {
             changes: HashMap::new(),
             inserted: Vec::new(),
             default_limit: TENANT_BYTES,
+            default_media_limit: MEDIA_BYTES,
             history_rows: HISTORY_ROWS,
             walked: [0; 3],
         };
         let mut stored =
-            db.prepare("SELECT tenant, bytes, entries, actions, fires, rowid FROM tenant_usage")?;
+            db.prepare("SELECT tenant, bytes, entries, actions, fires, media, rowid FROM tenant_usage")?;
         let mut rows = stored.query([])?;
         while let Some(row) = rows.next()? {
-            let tenant = TenantUsage { used: StorageUse::read(row)?, limit: None, row: row.get(5)? };
+            let tenant =
+                TenantUsage { used: StorageUse::read(row)?, row: row.get(6)?, ..TenantUsage::default() };
             sums.totals.add(tenant.used);
             sums.tenants.insert(row.get::<_, String>(0)?.into(), tenant);
         }
@@ -87,11 +97,14 @@ impl Sums {
                 sums.change(tenant, used);
             }
         }
-        let mut limits =
-            db.prepare("SELECT id, storage_bytes FROM tenants WHERE storage_bytes IS NOT NULL")?;
+        let mut limits = db.prepare(
+            "SELECT id, storage_bytes, media_bytes FROM tenants
+                        WHERE storage_bytes IS NOT NULL OR media_bytes IS NOT NULL",
+        )?;
         let mut rows = limits.query([])?;
         while let Some(row) = rows.next()? {
-            sums.tenants.entry(row.get::<_, String>(0)?.into()).or_default().limit = row.get(1)?;
+            let tenant = sums.tenants.entry(row.get::<_, String>(0)?.into()).or_default();
+            (tenant.limit, tenant.media_limit) = (row.get(1)?, row.get(2)?);
         }
         let mut agents =
             db.prepare("SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents")?;
@@ -106,6 +119,12 @@ impl Sums {
         let (used, own) =
             self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.bytes, tenant.limit));
         TenantStorage { used, limit: own.unwrap_or(self.default_limit), own_limit: own.is_some() }
+    }
+
+    pub fn media(&self, tenant: &str) -> TenantStorage {
+        let (used, own) =
+            self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.media, tenant.media_limit));
+        TenantStorage { used, limit: own.unwrap_or(self.default_media_limit), own_limit: own.is_some() }
     }
 
     /// The one copy of a tenant's id that all maps share.

@@ -127,6 +127,7 @@ impl Driver {
             id: None,
             dedup: DedupKey::new(format!("{}-{number}", self.agent.instance)),
             references: Vec::new(),
+            album: None,
             accepted: self.server.clock.now(),
             receipt: None,
             stop: StopRule::Text,

@@ -1,0 +1,180 @@
+//! Writing a file in pieces, with its limits.
+
+use std::io::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ledger::MediaRecord;
+use posthouse_wire::{InstanceId, MediaFile, MediaId, TenantId};
+
+use super::files::UnfinishedFile;
+use super::places::TransferPlace;
+use super::{LARGEST_MEDIA, MediaStore, PLACE_WITHIN, safe_filename, safe_type};
+use crate::Fault;
+
+/// What a new file is.
+#[derive(Clone, Debug)]
+pub struct NewMedia {
+    pub id: MediaId,
+    /// The agent that may get it.
+    pub instance: InstanceId,
+    /// Type and name as the peer gave them.
+    pub mime: Option<String>,
+    pub filename: Option<String>,
+    pub life: Duration,
+}
+
+/// Reason why a file was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    #[error("the file is empty")]
+    Empty,
+    #[error("the file is larger than 25 MiB")]
+    TooLarge,
+    /// The tenant's files take up all the bytes that they may.
+    #[error("the tenant's limit for files is reached")]
+    NoRoom,
+    #[error("too many files are being transferred")]
+    Busy,
+    #[error("the agent was removed")]
+    AgentRemoved,
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl From<ledger::Fault> for NotKept {
+    fn from(fault: ledger::Fault) -> Self {
+        NotKept::Fault(fault.into())
+    }
+}
+
+impl From<std::io::Error> for NotKept {
+    fn from(error: std::io::Error) -> Self {
+        NotKept::Fault(Fault::Disk(error.to_string()))
+    }
+}
+
+/// A file that is being written. Dropping it deletes what was written.
+pub struct MediaWriter {
+    store: MediaStore,
+    tenant: TenantId,
+    name: MediaFile,
+    file: Option<UnfinishedFile>,
+    size: u64,
+    /// Held until the file has its row or is deleted.
+    _place: TransferPlace,
+}
+
+impl MediaStore {
+    /// Begins a file of this tenant. `expected` is its size as far as it is known.
+    pub async fn begin(&self, tenant: &TenantId, expected: Option<u64>) -> Result<MediaWriter, NotKept> {
+        let expected = expected.unwrap_or(1);
+        if expected > LARGEST_MEDIA {
+            return Err(NotKept::TooLarge);
+        }
+        if !self.has_room(tenant, expected) {
+            return Err(NotKept::NoRoom);
+        }
+        let place = self.0.uploads.take(tenant, PLACE_WITHIN).await.ok_or(NotKept::Busy)?;
+        let (folder, name) = (self.0.folder.clone(), MediaFile::mint());
+        let created = name.clone();
+        let file = self.0.threads.run(move || folder.create(&created)).await??;
+        Ok(MediaWriter {
+            store: self.clone(),
+            tenant: tenant.clone(),
+            name,
+            file: Some(file),
+            size: 0,
+            _place: place,
+        })
+    }
+
+    /// Whether the tenant may store so many bytes more, beside those that are being written.
+    fn has_room(&self, tenant: &TenantId, bytes: u64) -> bool {
+        let storage = self.0.usage.media_of_tenant(tenant);
+        let unfinished = self.0.unfinished.lock().get(tenant).copied().unwrap_or(0);
+        storage.used + unfinished + i64::try_from(bytes).unwrap_or(i64::MAX / 4) <= storage.limit
+    }
+
+    fn count_unfinished(&self, tenant: &TenantId, change: i64) {
+        let mut unfinished = self.0.unfinished.lock();
+        let bytes = unfinished.entry(tenant.clone()).or_default();
+        *bytes += change;
+        if *bytes == 0 {
+            unfinished.remove(tenant);
+        }
+    }
+}
+
+impl MediaWriter {
+    /// Number of bytes so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Appends a piece. After an error nothing more can be written.
+    pub async fn write(&mut self, piece: Bytes) -> Result<(), NotKept> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let length = piece.len() as u64;
+        if self.size + length > LARGEST_MEDIA {
+            return Err(NotKept::TooLarge);
+        }
+        if !self.store.has_room(&self.tenant, length) {
+            return Err(NotKept::NoRoom);
+        }
+        self.size += length;
+        self.store.count_unfinished(&self.tenant, length as i64);
+        let mut file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
+        let writing = move || file.file.write_all(&piece).map(|()| file);
+        self.file = Some(self.store.0.threads.run(writing).await??);
+        Ok(())
+    }
+
+    /// Makes the file durable and stores its row. From then on it has its id.
+    pub async fn keep(mut self, new: NewMedia) -> Result<MediaRecord, NotKept> {
+        if self.size == 0 {
+            return Err(NotKept::Empty);
+        }
+        let file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
+        let NewMedia { id, instance, mime, filename, life } = new;
+        let mime = safe_type(mime.as_deref());
+        let record = MediaRecord {
+            id,
+            file: self.name.clone(),
+            tenant: self.tenant.clone(),
+            instance,
+            filename: safe_filename(filename.as_deref().unwrap_or_default(), &mime),
+            mime,
+            size: self.size as i64,
+        };
+        let state = &self.store.0;
+        state.finishing.lock().insert(self.name.clone());
+        let (folder, name) = (state.folder.clone(), self.name.clone());
+        let kept = async {
+            state.threads.run(move || folder.finish(file, &name)).await??;
+            Ok(state.records.keep_media(record.clone(), state.timepiece.now() + life).await?)
+        };
+        let kept: Result<bool, NotKept> = kept.await;
+        if !matches!(kept, Ok(true)) {
+            let (folder, name) = (state.folder.clone(), self.name.clone());
+            state.threads.send(move || drop(folder.delete(&name)));
+        }
+        match kept? {
+            true => Ok(record),
+            false => Err(NotKept::AgentRemoved),
+        }
+    }
+}
+
+impl Drop for MediaWriter {
+    fn drop(&mut self) {
+        self.store.count_unfinished(&self.tenant, -(self.size as i64));
+        self.store.0.finishing.lock().remove(&self.name);
+        if let Some(file) = self.file.take() {
+            // Deleting blocks.
+            self.store.0.threads.send(move || drop(file));
+        }
+    }
+}
