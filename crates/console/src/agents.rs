@@ -3,6 +3,7 @@
 mod connections;
 pub(crate) mod credentials;
 mod issued_credentials;
+pub(crate) mod policies;
 
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
+use crate::agents::policies::{ShownPrincipals, ShownRelevance};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -75,6 +77,15 @@ pub(crate) struct AgentChange {
     /// True deletes what the agent's gateways declared about messages of groups.
     #[serde(default)]
     clear_relevance: bool,
+    /// True deletes what the agent declared about authors without a link.
+    #[serde(default)]
+    clear_principals: bool,
+    /// Profile of the agent; null removes it, absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    profile: Option<Option<String>>,
+    /// `PLATFORM:ID` of shared bots that it uses from now on.
+    #[serde(default)]
+    use_bots: Vec<String>,
 }
 
 impl AgentChange {
@@ -107,15 +118,6 @@ fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D:
     Option::deserialize(from).map(Some)
 }
 
-/// Which messages of groups the agent wants on a platform, as its gateway declared it.
-#[derive(Serialize)]
-struct ShownRelevance {
-    platform: Platform,
-    require_address: bool,
-    free_scopes: Vec<String>,
-    allow_other_bots: bool,
-}
-
 #[derive(Serialize)]
 pub(crate) struct ShownAgent {
     tenant: String,
@@ -136,6 +138,8 @@ pub(crate) struct ShownAgent {
     generation: &'static str,
     hold_back: &'static str,
     relevance: Vec<ShownRelevance>,
+    principals: Vec<ShownPrincipals>,
+    profile: Option<String>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
     stream_cursor: String,
@@ -191,17 +195,6 @@ impl Parts {
         Ok(bots)
     }
 
-    async fn relevance(&self, of: &InstanceId) -> Result<Vec<ShownRelevance>, AdminProblem> {
-        let policies = self.identity.gate.relevance().of(of).await?;
-        let shown = policies.into_iter().map(|(platform, policy)| ShownRelevance {
-            platform,
-            require_address: policy.require_address,
-            free_scopes: policy.free_scopes,
-            allow_other_bots: policy.allow_other_bots,
-        });
-        Ok(shown.collect())
-    }
-
     async fn shown_agent(
         &self,
         tenant: String,
@@ -237,6 +230,8 @@ impl Parts {
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
             relevance: self.relevance(&instance.id).await?,
+            principals: self.principals(&instance.id).await?,
+            profile: self.profile(&instance.id).await?,
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -353,6 +348,7 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    console.change_policies(&instance.id, &change).await?;
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }
@@ -371,9 +367,6 @@ pub(crate) async fn change(
         callback_url: change.callback_url,
         stream_cursor: change.stream_cursor,
     };
-    if change.clear_relevance {
-        console.identity.gate.relevance().clear(&instance.id).await?;
-    }
     console.identity.accounts.change_agent(&instance.id, settings.clone()).await?;
     instance.wake_url = settings.wake_url.unwrap_or(instance.wake_url);
     instance.callback_url = settings.callback_url.unwrap_or(instance.callback_url);
