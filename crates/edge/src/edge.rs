@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
 use crate::platform::{BotTrouble, EventDelivery, Platform};
+use crate::sight::PlatformSight;
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -80,7 +81,8 @@ impl Edge {
         let notices = Notices::new(parts.timepiece.clone(), health.clone());
         let roster = Arc::clone(parts.identity.roster.records());
         let (prompts, threads) = (AskedPrompts::new(parts.prompts), OwnThreads::new(parts.threads));
-        Self(Arc::new(Inner {
+        let gate = parts.identity.gate.clone();
+        let edge = Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots: Bots::new(roster, parts.vault.clone()),
             intake: Intake::new(
@@ -102,7 +104,9 @@ impl Edge {
             public_url: parts.public_url,
             sources: Mutex::default(),
             closing: CancellationToken::new(),
-        }))
+        }));
+        gate.see_through(Arc::new(PlatformSight(Arc::downgrade(&edge.0))));
+        edge
     }
 
     /// Starts the event source of every bot and follows changes of the roster, until [`Edge::close`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{BotRef, LimitReached, ShownPrompt};
+use ledger::{LimitReached, ShownPrompt};
 use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay, StopRule};
 use vault::{Captured, Vault};
@@ -11,6 +11,7 @@ use vault::{Captured, Vault};
 use crate::Fault;
 use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
+use crate::link_commands::LinkCommands;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
@@ -28,6 +29,7 @@ pub struct Intake {
     relay: Relay,
     identity: Identity,
     notices: Notices,
+    links: LinkCommands,
     metrics: Arc<Metrics>,
     prompts: AskedPrompts,
     threads: OwnThreads,
@@ -80,7 +82,8 @@ impl Intake {
         metrics: Arc<Metrics>,
         (prompts, threads): (AskedPrompts, OwnThreads),
     ) -> Self {
-        Self { vault, relay, identity, notices, metrics, prompts, threads }
+        let links = LinkCommands::new(identity.clone(), relay.clone(), notices.clone());
+        Self { vault, relay, identity, notices, links, metrics, prompts, threads }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -126,7 +129,8 @@ impl Intake {
         reading: Reading,
         person: Option<&Principal>,
     ) -> Result<IntakeResult, Fault> {
-        for reason in &reading.ignored {
+        // The gate decides about messages of other bots, and counts those that are ignored.
+        for reason in reading.ignored.iter().filter(|_| reading.from_bots.is_empty()) {
             self.metrics.ignored(platform.name(), reason);
         }
         let on = bot.bot_ref();
@@ -140,8 +144,11 @@ impl Intake {
         let removals = self.relay.route_removals().ended_count();
         let mut may_acknowledge = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
-        for arrival in reading.arrivals {
-            match self.judge(platform, bot, &on, arrival, person).await? {
+        let arrivals = reading.arrivals.into_iter().map(|arrival| (arrival, false));
+        for (arrival, from_bot) in
+            arrivals.chain(reading.from_bots.into_iter().map(|arrival| (arrival, true)))
+        {
+            match self.judge(platform, bot, arrival, from_bot, person).await? {
                 Judged::Turn(turn) => {
                     may_acknowledge = true;
                     admitted.push(*turn);
@@ -193,16 +200,20 @@ impl Intake {
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
-        on: &BotRef,
         arrival: Arrival,
+        from_bot: bool,
         person: Option<&Principal>,
     ) -> Result<Judged, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, received } =
-            arrival;
+        let on = &bot.bot_ref();
         let dropped = |reason, by_admitted| {
             self.metrics.ignored(platform.name(), reason);
             Ok(Judged::Dropped { by_admitted })
         };
+        if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
+            return dropped("link", false);
+        }
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, received } =
+            arrival;
         if event.deliverable().is_err() {
             return dropped("undeliverable", false);
         }
@@ -210,7 +221,7 @@ impl Intake {
             return dropped("not_invited", false);
         }
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
-        let approach = Approach { on, shared: bot.shared, bearings, addressed, person };
+        let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
         let admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
             GateDecision::Ignored(reason) => return dropped(reason, false),
@@ -232,6 +243,7 @@ impl Intake {
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
         }
+        event.source.profile = admitted.profile().map(str::to_owned);
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));

@@ -160,7 +160,11 @@ impl Accounts {
 
     /// Deletes an agent with everything that belongs to it. Idempotent.
     pub async fn remove_agent(&self, instance: &InstanceId) -> Result<Removed, Fault> {
-        let bots = self.roster.records().identities(instance).await?;
+        let mut bots = self.roster.records().identities(instance).await?;
+        // A shared bot stays as it is for its other agents. What was cached about this one depends on the agent.
+        for shared in self.roster.records().bots().await?.iter().filter(|bot| bot.shared) {
+            bots.retain(|bot| bot.platform != shared.platform || bot.bot != shared.id);
+        }
         let tenant = self.roster.records().instance(instance).await?.map(|found| found.tenant);
         let removed = self.roster.records().remove_instance(instance).await?;
         bots.iter().for_each(|bot| self.roster.bot_changed(bot));

@@ -47,9 +47,14 @@ impl Accounts {
 
     /// Rewrites the routes and access decisions of a chat that has got a new id.
     pub async fn move_chat(&self, on: &BotRef, from: &ChatId, to: &ChatId) -> Result<(), Fault> {
-        self.roster.records().move_chat(on, from, to).await?;
-        // Announced whatever was found: an earlier call may have ended before it announced it.
-        self.roster.bot_changed(on);
+        let changed = self.roster.records().move_chat(on, from, to).await?;
+        // Anybody can give a group of theirs a new id. That must not empty the caches of the bot's other chats.
+        for chat in [from, to] {
+            self.roster.place_changed(on, &Discriminator::Chat(chat.clone()));
+        }
+        if changed {
+            self.roster.bot_changed(on);
+        }
         Ok(())
     }
 

@@ -123,6 +123,9 @@ pub struct Metadata {
     /// Correlation id of the program's question that this answers.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<CorrelationId>,
+    /// The agent's profile, as the event had it. It is a hint: permission follows the chat.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 impl Metadata {

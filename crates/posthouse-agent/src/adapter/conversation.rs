@@ -64,6 +64,7 @@ impl Conversation {
             scope_id: source.scope_id.clone(),
             user_id,
             thread_id: source.thread_id.clone(),
+            profile: source.profile.clone(),
             ..Metadata::default()
         };
         Self(Arc::new(ChatContext {

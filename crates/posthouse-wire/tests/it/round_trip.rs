@@ -29,16 +29,21 @@ fn named<T: From<String> + std::fmt::Debug + 'static>() -> BoxedStrategy<T> {
 }
 
 fn metadata() -> BoxedStrategy<Metadata> {
-    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()), of(any::<bool>()), of(id()))
-        .prop_map(|(scope_id, guild_id, user_id, thread_id, notify, expect_edits, correlation_id)| Metadata {
-            scope_id,
-            guild_id,
-            user_id,
-            thread_id,
-            notify,
-            expect_edits,
-            correlation_id,
-        })
+    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()), of(any::<bool>()), of(id()), of(words()))
+        .prop_map(
+            |(scope_id, guild_id, user_id, thread_id, notify, expect_edits, correlation_id, profile)| {
+                Metadata {
+                    scope_id,
+                    guild_id,
+                    user_id,
+                    thread_id,
+                    notify,
+                    expect_edits,
+                    correlation_id,
+                    profile,
+                }
+            },
+        )
         .boxed()
 }
 

@@ -163,6 +163,18 @@ pub struct ChangeArgs {
     /// Deletes what its gateways declared about messages of groups, so that it gets only addressed ones
     #[arg(long, group = "what")]
     clear_relevance: bool,
+    /// Deletes what it declared about people without a link, so that only linked ones reach it in claimed places
+    #[arg(long, group = "what")]
+    clear_principals: bool,
+    /// Its profile for all its events, if it has several
+    #[arg(long, value_name = "PROFILE", group = "what", conflicts_with = "no_profile")]
+    profile: Option<String>,
+    /// Deliver its events without a profile
+    #[arg(long, group = "what")]
+    no_profile: bool,
+    /// A shared bot that it uses from now on; can be repeated
+    #[arg(long = "use-bot", value_name = "PLATFORM:ID", group = "what")]
+    use_bots: Vec<String>,
 }
 
 impl Command {
@@ -226,6 +238,7 @@ impl ChangeArgs {
         for (name, url, removed) in [
             ("wake_url", &self.wake_url, self.no_wake_url),
             ("callback_url", &self.callback_url, self.no_callback_url),
+            ("profile", &self.profile, self.no_profile),
         ] {
             if url.is_some() || removed {
                 body.insert(name.to_owned(), json!(url));
@@ -244,8 +257,15 @@ impl ChangeArgs {
         if self.all_bots || !self.bots.is_empty() {
             body.insert("gateway_bots".to_owned(), json!(self.bots));
         }
-        if self.clear_relevance {
-            body.insert("clear_relevance".to_owned(), json!(true));
+        for (name, clears) in
+            [("clear_relevance", self.clear_relevance), ("clear_principals", self.clear_principals)]
+        {
+            if clears {
+                body.insert(name.to_owned(), json!(true));
+            }
+        }
+        if !self.use_bots.is_empty() {
+            body.insert("use_bots".to_owned(), json!(self.use_bots));
         }
         Value::Object(body)
     }
@@ -337,6 +357,7 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("pinned generation", "generation"),
         ("hold back", "hold_back"),
         ("stream cursor", "stream_cursor"),
+        ("profile", "profile"),
         ("created", "created_at"),
     ];
     output.card(agent, &parts)?;
@@ -353,12 +374,17 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
     ];
     let gateways =
         [("GATEWAY", "gateway_id"), ("NAMES", "names"), ("WAKE URL", "wake_url"), ("ONLY BOTS", "bots")];
-    for (name, columns) in
-        [("gateway_settings", gateways), ("connections", connections), ("relevance", relevance)]
-    {
+    let principals = [("PLATFORM", "platform"), ("PEOPLE WITHOUT A LINK", "policy"), ("ALLOWED", "allowed")];
+    let tables = [
+        ("gateway_settings", &gateways[..]),
+        ("connections", &connections),
+        ("relevance", &relevance),
+        ("principals", &principals),
+    ];
+    for (name, columns) in tables {
         if let Some(rows) = agent[name].as_array().filter(|rows| !rows.is_empty()) {
             output.text("\n")?;
-            output.list(rows.clone(), &columns, "")?;
+            output.list(rows.clone(), columns, "")?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::admin_client::AdminClient;
@@ -63,28 +63,17 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
-    /// Changes who may write to a bot, or replaces its secrets
+    /// Changes who may write to a bot and which tenants' agents may use it, or replaces its secrets
     #[command(
         after_help = "A new secret is tried with the platform before it replaces the old one; --token-file F \
         is short for --secret-file token=F.\n\nExamples:\n  \
         posthouse bot change telegram:7001 --open\n  \
         posthouse bot change telegram:7001 --closed\n  \
-        posthouse bot change telegram:7001 --token-file token"
+        posthouse bot change telegram:7001 --token-file token\n  \
+        posthouse bot change telegram:helpdesk --tenant acme --tenant umbrella\n  \
+        posthouse bot change telegram:helpdesk --require-address off"
     )]
-    Change {
-        /// Platform and id of the bot
-        #[arg(value_name = "PLATFORM:ID")]
-        bot: String,
-        /// Let everybody write to it, except people who were denied
-        #[arg(long, required_unless_present_any = ["closed", "secret_files"], conflicts_with = "closed")]
-        open: bool,
-        /// Let only people whom you admit write to it
-        #[arg(long)]
-        closed: bool,
-        /// A file that contains a new value of one of its secrets; can be repeated
-        #[arg(long = "secret-file", value_name = "NAME=FILE")]
-        secret_files: Vec<OsString>,
-    },
+    Change(BotChangeArgs),
     /// Removes a bot with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
     Remove {
@@ -92,6 +81,67 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
+}
+
+/// New settings of a bot.
+#[derive(Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+pub struct BotChangeArgs {
+    /// Platform and id of the bot
+    #[arg(value_name = "PLATFORM:ID")]
+    bot: String,
+    /// Let everybody write to it, except people who were denied
+    #[arg(long, group = "what", conflicts_with = "closed")]
+    open: bool,
+    /// Let only people whom you admit write to it
+    #[arg(long, group = "what")]
+    closed: bool,
+    /// Whether agents that declared nothing get only messages of groups that are addressed to the bot
+    #[arg(long, value_name = "on|off", group = "what", value_parser = ["on", "off"])]
+    require_address: Option<String>,
+    /// Let the agents of this tenant use the shared bot; can be repeated
+    #[arg(long = "tenant", value_name = "TENANT", group = "what")]
+    tenants: Vec<String>,
+    /// Let the agents of every tenant use the shared bot
+    #[arg(long, group = "what", conflicts_with = "no_all_tenants")]
+    all_tenants: bool,
+    /// Take the bot from the agents of this tenant, with their claims on it; can be repeated
+    #[arg(long = "no-tenant", value_name = "TENANT", group = "what")]
+    no_tenants: Vec<String>,
+    /// Take the bot from the agents of all tenants that are not named by --tenant
+    #[arg(long, group = "what")]
+    no_all_tenants: bool,
+    /// A file that contains a new value of one of its secrets; can be repeated
+    #[arg(long = "secret-file", value_name = "NAME=FILE", group = "what")]
+    secret_files: Vec<OsString>,
+}
+
+impl BotChangeArgs {
+    fn body(&self) -> anyhow::Result<Value> {
+        let mut body = Map::new();
+        if !self.secret_files.is_empty() {
+            let given = self.secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
+            body.insert("secrets".to_owned(), read_secrets(&given)?.into());
+        }
+        if self.open || self.closed {
+            body.insert("open".to_owned(), json!(self.open));
+        }
+        if let Some(required) = &self.require_address {
+            body.insert("require_address".to_owned(), json!(required == "on"));
+        }
+        for (name, tenants, all) in [
+            ("admit_tenants", &self.tenants, self.all_tenants),
+            ("withdraw_tenants", &self.no_tenants, self.no_all_tenants),
+        ] {
+            let every = all.then_some("*");
+            let named: Vec<&str> = tenants.iter().map(String::as_str).chain(every).collect();
+            if !named.is_empty() {
+                body.insert(name.to_owned(), json!(named));
+            }
+        }
+        Ok(Value::Object(body))
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -150,17 +200,9 @@ impl Command {
                 let (platform, id) = split(&bot)?;
                 show(output, &client.get(&["bots", platform, id], &[]).await?)
             }
-            Command::Change { bot, open, closed, secret_files } => {
-                let (platform, id) = split(&bot)?;
-                let mut change = Map::new();
-                if open || closed {
-                    change.insert("open".to_owned(), open.into());
-                }
-                if !secret_files.is_empty() {
-                    let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
-                    change.insert("secrets".to_owned(), read_secrets(&given)?.into());
-                }
-                show(output, &client.patch(&["bots", platform, id], &[], &change.into()).await?)
+            Command::Change(args) => {
+                let (platform, id) = split(&args.bot)?;
+                show(output, &client.patch(&["bots", platform, id], &[], &args.body()?).await?)
             }
             Command::Remove { bot } => {
                 let (platform, id) = split(&bot)?;
@@ -200,6 +242,8 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
         ("id", "id"),
         ("shared", "shared"),
         ("open to all", "open"),
+        ("requires address", "require_address"),
+        ("tenants", "tenants"),
         ("agent", "instance_id"),
         ("routes", "routes"),
         ("health", "health"),

@@ -23,6 +23,7 @@ mod post_cli;
 mod post_reading;
 mod receiver;
 mod relay_doors;
+mod shared_bot;
 mod storage;
 mod story;
 mod strangers;

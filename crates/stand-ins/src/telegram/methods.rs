@@ -16,7 +16,7 @@ use super::{
     world::{BotState, World},
 };
 
-const METHODS: [&str; 17] = [
+const METHODS: [&str; 18] = [
     "getMe",
     "getUpdates",
     "setWebhook",
@@ -29,6 +29,7 @@ const METHODS: [&str; 17] = [
     "setMessageReaction",
     "answerCallbackQuery",
     "getChat",
+    "getChatMember",
     "getFile",
     "createForumTopic",
     "editForumTopic",
@@ -76,6 +77,7 @@ impl MethodCall<'_> {
             "sendChatAction" => self.send_chat_action(world),
             "answerCallbackQuery" => self.answer_callback_query(world),
             "getChat" => self.get_chat(world),
+            "getChatMember" => self.get_chat_member(world),
             "getFile" => self.get_file(world),
             "createForumTopic" => self.create_forum_topic(world),
             "editForumTopic" => self.edit_forum_topic(world),
