@@ -14,6 +14,10 @@ pub enum Notification {
     TenantChanged { tenant: String },
     /// The settings or credentials of an agent were changed, or it was removed.
     AgentChanged { instance: String },
+    /// The agents that an author on a platform is linked to were changed.
+    AuthorChanged { platform: String, user: String },
+    /// A place on a bot, such as a chat, got another owner.
+    PlaceChanged { platform: String, bot: String, kind: String, value: String },
     /// A client credential was revoked.
     ClientEnded { client: String },
     /// A login has ended.

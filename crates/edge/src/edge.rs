@@ -94,6 +94,8 @@ impl Edge {
                         RosterChange::Tenant(_)
                         | RosterChange::Agent(_)
                         | RosterChange::Client(_)
+                        | RosterChange::Author(..)
+                        | RosterChange::Place(..)
                         | RosterChange::Login(_),
                     ) => {}
                     Some(RosterChange::Anything) => self.follow_roster().await?,

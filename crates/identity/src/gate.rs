@@ -1,32 +1,48 @@
 //! Gate: who may write to an agent. The relay stores only what the gate has admitted.
 //!
-//! A message from a platform is admitted when a route leads from its bot to an agent, it is addressed to the bot or the
-//! agent wants it anyway ([`Relevance`]), and its sender is known to the bot ([`SenderAccess`]). A person on the chat
+//! A message on a bot of one agent is admitted when a route leads to the agent, it is addressed to the bot or the agent
+//! wants it anyway ([`Relevance`]), and its sender is known to the bot ([`SenderAccess`]). On a bot of many tenants the
+//! author decides whose a message is, and then the place ([`resolution`]). A person on the chat
 //! page is admitted by their invitation, a program by belonging to the agent's tenant, another agent also by its
 //! tenant's permission ([`may_write_to_peer`]).
 
+mod author_policies;
+mod authors;
+mod link_codes;
 mod pairing;
+mod place_claims;
 mod relevance;
+mod resolution;
 mod sender_access;
+mod visibility;
 
 use std::sync::Arc;
 
-use ledger::{BotRef, Instance, RelevancePolicies, RouteTo};
+use ledger::{Bindings, BotRef, Instance, Principals, RelevancePolicies, RouteTo, ScopeClaims, SharedBots};
 use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, Source, TenantId};
 
+pub use author_policies::AuthorPolicies;
+pub use authors::AuthorLinks;
+pub use link_codes::{LinkCode, LinkCodes, LinkResult, is_link_code, link_command};
 pub use pairing::{PairingCode, Stranger};
+pub use place_claims::PlaceClaims;
+use relevance::MessageKind;
 pub use relevance::Relevance;
+use resolution::{AuthorKind, Candidate, Layers};
 pub use sender_access::SenderAccess;
-use sender_access::SenderVerdict;
+use sender_access::{SenderVerdict, is_direct};
+pub use visibility::Sight;
+use visibility::Visibility;
 
-use crate::{Bearings, Fault, Principal, RosterView};
+use crate::{Bearings, Fault, Principal, RosterView, Routed};
 
 /// Proof that a message may be stored for an agent. Only the gate makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
     to: RouteTo,
     on: BotRef,
+    profile: Option<String>,
 }
 
 impl Admitted {
@@ -39,6 +55,11 @@ impl Admitted {
     pub fn on(&self) -> &BotRef {
         &self.on
     }
+
+    /// The profile of the agent that the message is for, if one is set.
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
 }
 
 /// A message at the gate.
@@ -50,8 +71,27 @@ pub struct Approach<'a> {
     pub bearings: Bearings<'a>,
     /// Addressed to the bot. In a group, only addressed messages are for the agent.
     pub addressed: bool,
+    /// Written by another bot.
+    pub from_bot: bool,
     /// The invited person who wrote it, for the chat page. People on other platforms are unknown to the server.
     pub person: Option<&'a Principal>,
+}
+
+impl Approach<'_> {
+    fn kind(&self) -> MessageKind {
+        let is_addressed = self.addressed || !is_crowd(self.bearings.source);
+        MessageKind { is_addressed, from_bot: self.from_bot }
+    }
+
+    fn author(&self) -> AuthorKind {
+        let source = self.bearings.source;
+        match &source.user_id {
+            _ if self.from_bot => AuthorKind::Bot,
+            // In a channel, the source names the channel.
+            Some(_) if source.chat_type != "channel" => AuthorKind::Person,
+            _ => AuthorKind::Nobody,
+        }
+    }
 }
 
 /// The decision about a message.
@@ -64,26 +104,67 @@ pub enum GateDecision {
     Stranger(Stranger),
 }
 
+/// The records that the gate decides by.
+pub(crate) struct GateRecords {
+    pub access: Arc<dyn ledger::Access>,
+    pub relevance: Arc<dyn RelevancePolicies>,
+    pub bindings: Arc<dyn Bindings>,
+    pub claims: Arc<dyn ScopeClaims>,
+    pub principals: Arc<dyn Principals>,
+    pub shared_bots: Arc<dyn SharedBots>,
+}
+
 /// Decides who may write to an agent. Clones share their caches.
 #[derive(Clone)]
 pub struct Gate {
     roster: RosterView,
     access: SenderAccess,
     relevance: Relevance,
+    links: AuthorLinks,
+    link_codes: LinkCodes,
+    claims: PlaceClaims,
+    policies: AuthorPolicies,
+    visibility: Visibility,
 }
 
 impl Gate {
-    pub(crate) fn new(
-        access: Arc<dyn ledger::Access>,
-        relevance: Arc<dyn RelevancePolicies>,
-        roster: RosterView,
-        timepiece: Timepiece,
-    ) -> Self {
+    pub(crate) fn new(records: GateRecords, roster: RosterView, timepiece: Timepiece) -> Self {
+        let links = AuthorLinks::new(records.bindings, roster.clone());
         Self {
-            access: SenderAccess::new(access, roster.clone(), timepiece),
-            relevance: Relevance::new(relevance, roster.clone()),
+            access: SenderAccess::new(records.access, roster.clone(), timepiece.clone()),
+            relevance: Relevance::new(records.relevance, Arc::clone(&records.shared_bots), roster.clone()),
+            link_codes: LinkCodes::new(links.clone(), timepiece),
+            claims: PlaceClaims::new(records.claims, records.shared_bots, links.clone()),
+            policies: AuthorPolicies::new(records.principals, roster.clone()),
+            visibility: Visibility::new(links.clone()),
+            links,
             roster,
         }
+    }
+
+    /// Sets whom to ask whether somebody can see a chat. Until then nobody can.
+    pub fn see_through(&self, sight: Arc<dyn Sight>) {
+        self.visibility.see_through(sight);
+    }
+
+    /// The links between authors and agents.
+    pub fn links(&self) -> &AuthorLinks {
+        &self.links
+    }
+
+    /// The codes with which authors link themselves.
+    pub fn link_codes(&self) -> &LinkCodes {
+        &self.link_codes
+    }
+
+    /// The claims of agents on shared bots.
+    pub fn claims(&self) -> &PlaceClaims {
+        &self.claims
+    }
+
+    /// The unlinked authors that each agent listens to.
+    pub fn policies(&self) -> &AuthorPolicies {
+        &self.policies
     }
 
     /// The senders that each bot knows.
@@ -98,23 +179,29 @@ impl Gate {
 
     /// Decides about a message from a platform. Nothing is stored and no agent is woken for one that is not admitted.
     pub async fn decide(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
+        match approach.shared && approach.person.is_none() {
+            true => self.decide_shared(approach).await,
+            false => self.decide_owned(approach).await,
+        }
+    }
+
+    /// A message on a bot that belongs to one agent, or on the server's own platforms.
+    async fn decide_owned(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
         let Approach { on, bearings, .. } = approach;
+        let source = bearings.source;
         let routed = self.roster.route(on, bearings).await?;
         // Without a route there is no agent to be admitted to, so no pairing code is offered. An owned bot whose agent
         // is not chosen yet does offer one.
         if routed.is_none() && (approach.shared || approach.person.is_some()) {
             return Ok(GateDecision::Ignored("no_route"));
         }
-        let is_addressed = approach.addressed || !is_crowd(bearings.source);
-        let is_relevant = is_addressed
-            || match &routed {
-                Some(routed) => {
-                    self.relevance.wants_unaddressed(&routed.to.instance, bearings.source).await?
-                }
-                None => false,
-            };
+        let message = approach.kind();
+        let is_relevant = match &routed {
+            Some(routed) => self.relevance.wants(&routed.to.instance, on, source, message).await?,
+            None => message.is_addressed && !message.from_bot,
+        };
         if !is_relevant {
-            return Ok(GateDecision::Ignored("not_addressed"));
+            return Ok(GateDecision::Ignored(message.why_not_relevant()));
         }
         match approach.person {
             Some(Principal::Person(invitation)) => {
@@ -127,21 +214,110 @@ impl Gate {
             }
             Some(_) => return Ok(GateDecision::Ignored("not_invited")),
             None => {
-                let names_place = routed.as_ref().is_some_and(|routed| routed.names_place);
-                match self.access.verdict(on, bearings.source, names_place).await? {
-                    SenderVerdict::Admitted => {}
-                    SenderVerdict::Denied => return Ok(GateDecision::Ignored("denied")),
-                    // Nobody spoke to the bot, so nobody gets an answer.
-                    SenderVerdict::Stranger(_) if !is_addressed => {
-                        return Ok(GateDecision::Ignored("not_addressed"));
-                    }
-                    SenderVerdict::Stranger(stranger) => return Ok(GateDecision::Stranger(stranger)),
+                if let Some(refused) = self.refused_sender(approach, routed.as_ref()).await? {
+                    return Ok(refused);
                 }
             }
         }
         Ok(match routed {
-            Some(routed) => GateDecision::Admitted(Admitted { to: routed.to, on: on.clone() }),
+            Some(Routed { to, profile, .. }) => {
+                GateDecision::Admitted(Admitted { to, on: on.clone(), profile })
+            }
             None => GateDecision::Ignored("no_route"),
+        })
+    }
+
+    /// The decision about a sender whom the operator's rules do not admit. `None` when they are admitted.
+    async fn refused_sender(
+        &self,
+        approach: Approach<'_>,
+        routed: Option<&Routed>,
+    ) -> Result<Option<GateDecision>, Fault> {
+        let Approach { on, bearings, .. } = approach;
+        let source = bearings.source;
+        let message = approach.kind();
+        let names_place = routed.is_some_and(|routed| routed.names_place);
+        Ok(match self.access.verdict(on, source, names_place).await? {
+            SenderVerdict::Admitted => None,
+            SenderVerdict::Denied => Some(GateDecision::Ignored("denied")),
+            // Nobody spoke to the bot, so nobody gets an answer. Bots get none either.
+            SenderVerdict::Stranger(_) if !message.is_addressed || message.from_bot => {
+                Some(GateDecision::Ignored(message.why_not_relevant()))
+            }
+            SenderVerdict::Stranger(stranger) => {
+                let is_owner = match routed {
+                    Some(routed) => {
+                        self.links.is_linked(on, source.user_id.as_ref(), &routed.to.instance).await?
+                    }
+                    None => false,
+                };
+                (!is_owner).then_some(GateDecision::Stranger(stranger))
+            }
+        })
+    }
+
+    /// A message on a bot of many tenants. The author decides first, then the place (contract section 18).
+    async fn decide_shared(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
+        let Approach { on, bearings, .. } = approach;
+        let source = bearings.source;
+        let place = self.roster.route(on, bearings).await?;
+        if self.access.denies(on, source).await? {
+            return Ok(GateDecision::Ignored("denied"));
+        }
+        let author = approach.author();
+        let linked = match (author, &source.user_id) {
+            (AuthorKind::Person, Some(user)) => self.links.agents(on, user).await?,
+            _ => Arc::default(),
+        };
+        if place.as_ref().is_some_and(|place| place.by_scope) {
+            self.links.note_place(on, source).await?;
+        }
+        let candidate = resolution::candidate(author, &linked, place.as_ref(), is_direct(source));
+        // Each fact is read only if the layers before it have not taken the message away.
+        let mut layers = Layers {
+            denied: false,
+            sender_admitted: true,
+            principal_admits: true,
+            visible: true,
+            relevant: true,
+        };
+        let message = approach.kind();
+        match &candidate {
+            Candidate::Nobody(_) | Candidate::Linked { .. } => {}
+            Candidate::ByOperator(place) => {
+                layers.relevant = self.relevance.wants(&place.to.instance, on, source, message).await?;
+                if layers.relevant
+                    && let Some(refused) = self.refused_sender(approach, Some(place)).await?
+                {
+                    return Ok(refused);
+                }
+            }
+            Candidate::ByClaim(place) => {
+                let agent = &place.to.instance;
+                layers.principal_admits =
+                    self.policies.admits(agent, &on.platform, source.user_id.as_ref()).await?;
+                layers.relevant =
+                    layers.principal_admits && self.relevance.wants(agent, on, source, message).await?;
+                layers.visible = layers.relevant && self.visibility.covers(agent, on, source).await?;
+            }
+        }
+        if let Err(reason) = candidate.admitted(layers) {
+            let reason =
+                if layers.principal_admits && !layers.relevant { message.why_not_relevant() } else { reason };
+            return Ok(GateDecision::Ignored(reason));
+        }
+        let on = on.clone();
+        Ok(match candidate {
+            Candidate::Linked { to, profile } => {
+                // Stored before the message: the agent may answer where its author was seen.
+                self.links.note_seen(&on, source, &linked).await?;
+                GateDecision::Admitted(Admitted { to, on, profile })
+            }
+            Candidate::ByOperator(Routed { to, profile, .. })
+            | Candidate::ByClaim(Routed { to, profile, .. }) => {
+                GateDecision::Admitted(Admitted { to, on, profile })
+            }
+            Candidate::Nobody(reason) => GateDecision::Ignored(reason),
         })
     }
 
@@ -149,7 +325,7 @@ impl Gate {
     /// the agent belongs to another tenant.
     pub fn admit_program(tenant: &TenantId, agent: &Instance, on: BotRef) -> Option<Admitted> {
         let to = RouteTo { tenant: agent.tenant.clone(), instance: agent.id.clone() };
-        (agent.tenant == *tenant).then_some(Admitted { to, on })
+        (agent.tenant == *tenant).then_some(Admitted { to, on, profile: None })
     }
 }
 

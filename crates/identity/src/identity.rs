@@ -7,13 +7,15 @@ use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
-    EnrollTokens, GatewaySettings, Invitations, Ledger, Provisioning, RelevancePolicies, Roster, ScopeClaims,
+    Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning,
+    RelevancePolicies, Roster, ScopeClaims, SharedBots,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
+use crate::gate::GateRecords;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
@@ -30,7 +32,10 @@ pub struct Parts {
     pub relevance: Arc<dyn RelevancePolicies>,
     pub gateway_settings: Arc<dyn GatewaySettings>,
     pub provisioning: Arc<dyn Provisioning>,
+    pub bindings: Arc<dyn Bindings>,
     pub claims: Arc<dyn ScopeClaims>,
+    pub principals: Arc<dyn Principals>,
+    pub shared_bots: Arc<dyn SharedBots>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -58,7 +63,10 @@ impl Parts {
             relevance: ledger.relevance(),
             gateway_settings: ledger.gateway_settings(),
             provisioning: ledger.provisioning(),
+            bindings: ledger.bindings(),
             claims: ledger.claims(),
+            principals: ledger.principals(),
+            shared_bots: ledger.shared_bots(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -116,10 +124,19 @@ impl Identity {
             records: parts.enroll_tokens,
             timepiece: timepiece.clone(),
         };
+        let records = GateRecords {
+            access,
+            relevance: parts.relevance,
+            bindings: parts.bindings,
+            claims: parts.claims,
+            principals: parts.principals,
+            shared_bots: parts.shared_bots,
+        };
+        let gate = Gate::new(records, roster.clone(), timepiece.clone());
         let gateway_provisioning = GatewayProvisioning {
             keyring: keyring.clone(),
             records: parts.provisioning,
-            claims: parts.claims,
+            claims: gate.claims().clone(),
             roster: roster.clone(),
             errand: errand.clone(),
             timepiece: timepiece.clone(),
@@ -131,7 +148,7 @@ impl Identity {
             gateway_enrolment,
             gateway_provisioning,
             gateways: Gateways { records: parts.gateway_settings, roster: roster.clone() },
-            gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
+            gate,
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {
                 keyring,

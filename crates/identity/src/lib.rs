@@ -41,7 +41,9 @@ pub use config::{Config, IssuerSettings};
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
-    Admitted, Approach, Gate, GateDecision, PairingCode, Relevance, SenderAccess, Stranger, may_write_to_peer,
+    Admitted, Approach, AuthorLinks, AuthorPolicies, Gate, GateDecision, LinkCode, LinkCodes, LinkResult,
+    PairingCode, PlaceClaims, Relevance, SenderAccess, Sight, Stranger, is_link_code, link_command,
+    may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use gateways::{GatewayChange, Gateways};

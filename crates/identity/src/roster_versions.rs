@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use ledger::BotRef;
-use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
+use ledger::{BotRef, Discriminator};
+use posthouse_wire::{ClientId, InstanceId, LoginId, Platform, TenantId, UserId};
 use tokio::sync::broadcast;
 
 /// Maximum number of subjects with their own version. Beyond it, all count as changed once.
@@ -24,6 +24,10 @@ pub enum RosterChange {
     Agent(InstanceId),
     /// A bot, its routes, or the list of people who may write to it.
     Bot(BotRef),
+    /// An author on a platform: the agents they are linked to.
+    Author(Platform, UserId),
+    /// A chat, scope or path of a bot: the agent it belongs to by a claim.
+    Place(BotRef, Discriminator),
     /// A client credential: it was revoked.
     Client(ClientId),
     /// A login: it has ended.
@@ -138,6 +142,9 @@ mod tests {
             RosterChange::Agent("inst_1".into()),
             RosterChange::Client("agent:inst_1".into()),
             RosterChange::Login("log_1".into()),
+            RosterChange::Author("pigeon".into(), "u1".into()),
+            RosterChange::Author("pigeon".into(), "u2".into()),
+            RosterChange::Place(bot("1"), Discriminator::Any),
         ];
         for (changed, change) in subjects.iter().enumerate() {
             let before = versions.current();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bus::{Bus, Notification};
 use ledger::{AccessRecord, BotRef, Discriminator, Instance, Owner, Roster, TokenHash};
 use posthouse_time::{Instant, Timepiece};
-use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
+use posthouse_wire::{ClientId, InstanceId, LoginId, Platform, TenantId, UserId};
 use vault::Keyring;
 
 use crate::Fault;
@@ -31,7 +31,8 @@ pub struct RosterView(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub records: Arc<dyn Roster>,
     pub versions: RosterVersions,
-    pub routes: RecordCache<(BotRef, Vec<Discriminator>), Routed>,
+    /// Also events that have no route.
+    pub routes: RecordCache<(BotRef, Vec<Discriminator>), Option<Routed>>,
     keyring: Keyring,
     bus: Bus,
     timepiece: Timepiece,
@@ -137,6 +138,24 @@ impl RosterView {
             .publish(Notification::BotChanged { platform: on.platform.to_string(), bot: on.bot.to_string() });
     }
 
+    /// Announces that the links of an author were changed.
+    pub(crate) fn author_changed(&self, platform: &Platform, user: &UserId) {
+        self.0.versions.note(RosterChange::Author(platform.clone(), user.clone()));
+        let (platform, user) = (platform.to_string(), user.to_string());
+        self.0.bus.publish(Notification::AuthorChanged { platform, user });
+    }
+
+    /// Announces that a place got another owner by a claim.
+    pub(crate) fn place_changed(&self, on: &BotRef, place: &Discriminator) {
+        self.0.versions.note(RosterChange::Place(on.clone(), place.clone()));
+        self.0.bus.publish(Notification::PlaceChanged {
+            platform: on.platform.to_string(),
+            bot: on.bot.to_string(),
+            kind: place.kind().to_owned(),
+            value: place.value().to_owned(),
+        });
+    }
+
     /// Announces that a client credential was revoked.
     pub(crate) fn client_ended(&self, client: &ClientId) {
         self.0.versions.note(RosterChange::Client(client.clone()));
@@ -163,6 +182,16 @@ impl RosterView {
             Notification::AgentChanged { instance } => RosterChange::Agent(instance.as_str().into()),
             Notification::BotChanged { platform, bot } => {
                 RosterChange::Bot(BotRef { platform: platform.as_str().into(), bot: bot.as_str().into() })
+            }
+            Notification::AuthorChanged { platform, user } => {
+                RosterChange::Author(platform.as_str().into(), user.as_str().into())
+            }
+            Notification::PlaceChanged { platform, bot, kind, value } => {
+                let on = BotRef { platform: platform.as_str().into(), bot: bot.as_str().into() };
+                match Discriminator::from_parts(kind, value) {
+                    Some(place) => RosterChange::Place(on, place),
+                    None => RosterChange::Bot(on),
+                }
             }
             Notification::ClientEnded { client } => RosterChange::Client(client.as_str().into()),
             Notification::LoginEnded { login } => RosterChange::Login(login.as_str().into()),

@@ -1,6 +1,6 @@
 //! Routing: from an event's chat, scope or path to the agent it belongs to.
 
-use ledger::{BotRef, Discriminator, RouteTo};
+use ledger::{BotRef, Discriminator, PlaceOwner, RouteOrigin, RouteTo};
 use posthouse_wire::Source;
 
 use crate::roster_versions::RosterChange;
@@ -26,38 +26,56 @@ impl Bearings<'_> {
     }
 }
 
-/// The agent for an event, and the kind of route that led there.
+/// The agent for an event, and the route that led there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
     pub to: RouteTo,
-    /// The route names the event's chat or scope, so its creator wants messages from there.
+    /// The operator's route names the event's chat or scope, so messages from there are wanted.
     pub names_place: bool,
+    /// The agent has the place by a claim of its own.
+    pub is_claim: bool,
+    /// The route names the scope around the chat.
+    pub by_scope: bool,
+    /// Profile of the agent for this event.
+    pub profile: Option<String>,
 }
 
 impl RosterView {
-    /// Returns the agent for an event of this bot. `None` when there is no route for it.
+    /// Returns the agent that the place of an event belongs to, by a route of this bot. `None` when there is no route
+    /// for it.
     pub async fn route(&self, on: &BotRef, bearings: Bearings<'_>) -> Result<Option<Routed>, Fault> {
         let whole = (on.clone(), vec![Discriminator::Any]);
-        if let Some(known) = self.0.routes.get(&whole, &self.0.versions, self.now()) {
+        if let Some(Some(known)) = self.0.routes.get(&whole, &self.0.versions, self.now()) {
             return Ok(Some(known));
         }
         // The key holds all bearings of the event, because scopes or paths of two tenants may contain the same chat.
         let particular = (on.clone(), bearings.discriminators());
         if let Some(known) = self.0.routes.get(&particular, &self.0.versions, self.now()) {
-            return Ok(Some(known));
+            return Ok(known);
         }
         let read = self.read_mark();
-        let records = &self.0.records;
-        let Some(to) = records.route(on, &particular.1).await? else { return Ok(None) };
-        // An owned bot has one route for everything. A shared bot is cached per chat.
-        let owned = records.route(on, &whole.1).await?.is_some();
-        let places: Vec<Discriminator> =
-            particular.1.iter().filter(|which| which.is_place()).cloned().collect();
-        let names_place = !owned && (bearings.path.is_none() || records.route(on, &places).await?.is_some());
-        let depends_on = vec![RosterChange::Bot(on.clone()), RosterChange::Agent(to.instance.clone())];
-        let routed = Routed { to, names_place };
+        let found = self.0.records.place_owner(on, &particular.1).await?;
+        // An owned bot has one route for everything. A shared bot is cached per chat, and also who has no route: one
+        // tenant's claim concerns only the places that it names.
+        let owned = found.as_ref().is_some_and(|found| found.which == Discriminator::Any);
+        let mut depends_on = vec![RosterChange::Bot(on.clone())];
+        if !owned {
+            depends_on
+                .extend(particular.1.iter().map(|place| RosterChange::Place(on.clone(), place.clone())));
+        }
+        depends_on.extend(found.as_ref().map(|found| RosterChange::Agent(found.to.instance.clone())));
+        let routed = found.map(Routed::new);
         let key = if owned { whole } else { particular };
         self.0.routes.insert(key, routed.clone(), depends_on, read);
-        Ok(Some(routed))
+        Ok(routed)
+    }
+}
+
+impl Routed {
+    fn new(owner: PlaceOwner) -> Self {
+        let PlaceOwner { to, which, origin, profile } = owner;
+        let is_claim = origin != RouteOrigin::Operator;
+        let by_scope = matches!(which, Discriminator::Scope(_));
+        Self { to, names_place: which.is_place() && !is_claim, is_claim, by_scope, profile }
     }
 }

@@ -9,8 +9,8 @@ use posthouse_wire::{ChatId, UserId};
 
 use crate::{BotRef, Fault};
 
-/// Policy that decides which authors a bot listens to (relay contract section 18). There is no `owner-only`
-/// yet: it needs bound owners.
+/// Policy that decides which authors a bot listens to (relay contract section 18). Agents on shared bots have policies of
+/// their own ([`AuthorPolicy`](crate::AuthorPolicy)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PrincipalPolicy {
     /// Only authors whom the operator allowed.

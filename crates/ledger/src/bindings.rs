@@ -33,6 +33,8 @@ pub struct BoundAgent {
     /// The agent uses this bot.
     pub fronts: bool,
     pub dm_default: bool,
+    /// Profile that events of this author get.
+    pub profile: Option<String>,
 }
 
 /// An author who sends a link code, as the platform proved them.
@@ -54,6 +56,15 @@ pub struct AuthorSighting {
     pub direct: bool,
     pub parent: Option<ChatId>,
     pub scope: Option<posthouse_wire::ScopeId>,
+}
+
+impl AuthorSighting {
+    /// The chat, what it is a thread of, and its scope.
+    pub fn places(&self) -> Vec<Discriminator> {
+        let chats = [Some(self.chat.clone()), self.parent.clone()];
+        let chats = chats.into_iter().flatten().map(Discriminator::Chat);
+        chats.chain(self.scope.clone().map(Discriminator::Scope)).collect()
+    }
 }
 
 /// A place whose owner changed.
@@ -89,6 +100,15 @@ pub trait Bindings: Send + Sync {
     async fn revoke_link_code(&self, code: TokenHash) -> Result<(), Fault>;
     /// The agents that an author linked on this bot's platform, the most recently linked first.
     async fn agents_of_author(&self, on: &BotRef, user: &UserId) -> Result<Vec<BoundAgent>, Fault>;
+    /// Authors linked to an agent who may know what happens in this chat: first those who were seen there, then the
+    /// most recently linked.
+    async fn witnesses(
+        &self,
+        of: &InstanceId,
+        on: &BotRef,
+        chat: &ChatId,
+        at_most: u32,
+    ) -> Result<Vec<UserId>, Fault>;
     /// The authors linked to one agent or to all, by platform, user and agent.
     async fn bindings(
         &self,

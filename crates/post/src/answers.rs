@@ -232,6 +232,8 @@ impl Answers {
                     RosterChange::Agent(_)
                     | RosterChange::Bot(_)
                     | RosterChange::Client(_)
+                    | RosterChange::Author(..)
+                    | RosterChange::Place(..)
                     | RosterChange::Login(_),
                 ) => {}
                 Some(RosterChange::Anything) => self.waiters.notify_all(),

@@ -182,6 +182,8 @@ impl Relay {
             | Notification::TenantChanged { .. }
             | Notification::AgentChanged { .. }
             | Notification::ClientEnded { .. }
+            | Notification::AuthorChanged { .. }
+            | Notification::PlaceChanged { .. }
             | Notification::LoginEnded { .. }
             | Notification::RosterChanged => {}
         }

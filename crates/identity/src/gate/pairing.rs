@@ -102,7 +102,7 @@ impl PairingRequests {
             return Ok(None);
         }
         let (_, on, subject) = &key;
-        let code = fresh_code()?;
+        let code = random_code(CODE_LENGTH)?;
         let request = Pairing {
             on: on.clone(),
             subject: subject.clone(),
@@ -152,12 +152,13 @@ fn names_person(source: &Source) -> bool {
     source.chat_type != "channel"
 }
 
-/// A new random code. There are 30^6 codes, so a mistyped one is unlikely to admit somebody else.
-fn fresh_code() -> Result<String, Fault> {
+/// A new random code of this many characters, at most 16. There are 30^6 codes of six, so a mistyped one is unlikely to
+/// admit somebody else.
+pub(super) fn random_code(length: usize) -> Result<String, Fault> {
     let random = vault::random_hex(16)?;
     let mut number = u128::from_str_radix(random.expose(), 16).unwrap_or_default();
-    let mut code = String::with_capacity(CODE_LENGTH);
-    for _ in 0..CODE_LENGTH {
+    let mut code = String::with_capacity(length);
+    for _ in 0..length {
         let count = LETTERS.len() as u128;
         code.push(char::from(LETTERS[(number % count) as usize]));
         number /= count;
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn codes_are_short_readable_and_never_the_same() {
-        let codes: std::collections::HashSet<String> = (0..1000).map(|_| fresh_code().unwrap()).collect();
+        let codes: std::collections::HashSet<String> = (0..1000).map(|_| random_code(6).unwrap()).collect();
         assert!(codes.len() > 990, "{}", codes.len());
         assert!(codes.iter().all(|code| code.len() == 6 && code.bytes().all(|c| LETTERS.contains(&c))));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{RelevancePolicies, RelevancePolicy};
+use ledger::{BotRef, RelevancePolicies, RelevancePolicy, SharedBots};
 use posthouse_wire::{InstanceId, Platform, Source};
 
 use crate::record_cache::RecordCache;
@@ -22,11 +22,40 @@ pub struct Relevance {
     records: Arc<dyn RelevancePolicies>,
     roster: RosterView,
     policies: Arc<RelevanceCache>,
+    bots: Arc<dyn SharedBots>,
+    /// Whether a bot's messages must be addressed, for agents without a policy.
+    defaults: Arc<RecordCache<BotRef, bool>>,
+}
+
+/// What matters of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageKind {
+    /// Addressed to the bot, or in a chat in which everything is.
+    pub is_addressed: bool,
+    /// Written by another bot.
+    pub from_bot: bool,
+}
+
+impl MessageKind {
+    /// The reason for which a message is ignored that its agent does not want.
+    pub fn why_not_relevant(self) -> &'static str {
+        if self.from_bot { "bot_author" } else { "not_addressed" }
+    }
 }
 
 impl Relevance {
-    pub(crate) fn new(records: Arc<dyn RelevancePolicies>, roster: RosterView) -> Self {
-        Self { records, roster, policies: Arc::new(RecordCache::new(100_000, REMEMBERED)) }
+    pub(crate) fn new(
+        records: Arc<dyn RelevancePolicies>,
+        bots: Arc<dyn SharedBots>,
+        roster: RosterView,
+    ) -> Self {
+        Self {
+            records,
+            roster,
+            policies: Arc::new(RecordCache::new(100_000, REMEMBERED)),
+            bots,
+            defaults: Arc::new(RecordCache::new(10_000, REMEMBERED)),
+        }
     }
 
     /// Replaces the policy of an agent for a platform. False when there is no such agent, or when it has policies for
@@ -54,10 +83,38 @@ impl Relevance {
         Ok(())
     }
 
-    /// Whether the agent wants a message of a group that is not addressed to its bot.
-    pub(super) async fn wants_unaddressed(&self, agent: &InstanceId, source: &Source) -> Result<bool, Fault> {
+    /// Whether the agent wants a message. In a chat of several people it wants those that are addressed to its bot, and
+    /// others as its policy says. It wants those of other bots only if its policy says so.
+    pub(super) async fn wants(
+        &self,
+        agent: &InstanceId,
+        on: &BotRef,
+        source: &Source,
+        message: MessageKind,
+    ) -> Result<bool, Fault> {
+        if message.is_addressed && !message.from_bot {
+            return Ok(true);
+        }
         let policy = self.policy(agent, &source.platform).await?;
-        Ok(policy.is_some_and(|policy| !policy.require_address || is_free(&policy, source)))
+        if message.from_bot && !policy.as_ref().is_some_and(|policy| policy.allow_other_bots) {
+            return Ok(false);
+        }
+        Ok(message.is_addressed
+            || match policy {
+                Some(policy) => !policy.require_address || is_free(&policy, source),
+                None => !self.requires_address(on).await?,
+            })
+    }
+
+    /// Whether agents without a policy get only addressed messages from this bot.
+    async fn requires_address(&self, on: &BotRef) -> Result<bool, Fault> {
+        if let Some(known) = self.roster.cached(&self.defaults, on) {
+            return Ok(known);
+        }
+        let read = self.roster.read_mark();
+        let required = self.bots.require_address(on).await?;
+        self.defaults.insert(on.clone(), required, vec![RosterChange::Bot(on.clone())], read);
+        Ok(required)
     }
 
     async fn policy(&self, of: &InstanceId, on: &Platform) -> Result<Option<Arc<RelevancePolicy>>, Fault> {

@@ -3,7 +3,7 @@
 //! A bot is closed unless it is declared open. A person is admitted for their direct conversation, a group or
 //! channel by its chat, and a chat that a route names by that route. An unknown sender gets a pairing code, which
 //! the operator can use to admit them, and reaches no agent until then. A decision applies to one bot only.
-//! Principal policies (relay contract section 18) extend [`PrincipalPolicy`].
+//! Principal policies of agents (relay contract section 18) are beside it: they concern places that agents claimed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +81,12 @@ impl SenderAccess {
             return Ok(SenderVerdict::Admitted);
         }
         Ok(Stranger::new(version, on, source).map_or(SenderVerdict::Denied, SenderVerdict::Stranger))
+    }
+
+    /// Whether the operator denied this sender or chat.
+    pub(super) async fn denies(&self, on: &BotRef, source: &Source) -> Result<bool, Fault> {
+        let version = self.roster.bot_version(on);
+        Ok(self.decisions(version, on, source).await?.denied)
     }
 
     async fn decisions(&self, version: u64, on: &BotRef, source: &Source) -> Result<SenderDecisions, Fault> {

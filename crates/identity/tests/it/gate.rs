@@ -10,7 +10,7 @@ use crate::fixtures::{TestServer, bot, direct_chat};
 
 fn approach<'a>(on: &'a BotRef, source: &'a Source) -> Approach<'a> {
     let bearings = Bearings { source, path: None };
-    Approach { on, shared: false, bearings, addressed: true, person: None }
+    Approach { on, shared: false, bearings, addressed: true, from_bot: false, person: None }
 }
 
 fn invitation(tenant: &TenantId, agents: Option<Vec<InstanceId>>) -> Principal {

@@ -10,3 +10,4 @@ mod issuers;
 mod oauth;
 mod program;
 mod provisioning;
+mod shared_gate;

@@ -57,6 +57,30 @@ impl Bindings for Sqlite {
         self.read(move |db| agents_of_author(db, &on, &user)).await
     }
 
+    async fn witnesses(
+        &self,
+        of: &InstanceId,
+        on: &BotRef,
+        chat: &ChatId,
+        at_most: u32,
+    ) -> Result<Vec<UserId>, Fault> {
+        let (of, on, chat) = (of.clone(), on.clone(), chat.clone());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT user FROM bindings b WHERE instance = ?1 AND platform = ?2
+                 ORDER BY EXISTS (SELECT 1 FROM author_places p WHERE p.instance = ?1 AND p.platform = ?2
+                            AND p.bot = ?3 AND kind = 'chat' AND value = ?4 AND p.user = b.user) DESC, made DESC
+                 LIMIT ?5",
+            )?
+            .query_map(
+                params![of.as_str(), on.platform.as_str(), on.bot.as_str(), chat.as_str(), at_most],
+                |row| row.get::<_, String>(0).map(UserId::from),
+            )?
+            .collect()
+        })
+        .await
+    }
+
     async fn bindings(
         &self,
         of: Option<&InstanceId>,
@@ -172,11 +196,17 @@ impl Bindings for Sqlite {
 fn agents_of_author(db: &Connection, on: &BotRef, user: &UserId) -> rusqlite::Result<Vec<BoundAgent>> {
     let found: Vec<BoundAgent> = db
         .prepare_cached(
-            "SELECT tenant, instance, dm_default FROM bindings WHERE platform = ?1 AND user = ?2
+            "SELECT bindings.tenant, instance, dm_default, profile FROM bindings
+             JOIN instances ON instances.id = instance WHERE platform = ?1 AND user = ?2
              ORDER BY made DESC, instance",
         )?
         .query_map([on.platform.as_str(), user.as_str()], |row| {
-            Ok(BoundAgent { to: route_to(row, 0)?, fronts: false, dm_default: row.get(2)? })
+            Ok(BoundAgent {
+                to: route_to(row, 0)?,
+                fronts: false,
+                dm_default: row.get(2)?,
+                profile: row.get(3)?,
+            })
         })?
         .collect::<rusqlite::Result<_>>()?;
     found
@@ -300,15 +330,6 @@ fn note_places(db: &Connection, seen: &AuthorSighting, of: &InstanceId) -> rusql
         params![of.as_str(), PLACES_OF_AN_AGENT],
     )
     .map(drop)
-}
-
-impl AuthorSighting {
-    /// The chat, what it is a thread of, and its scope.
-    pub(super) fn places(&self) -> Vec<Discriminator> {
-        let chats = [Some(self.chat.clone()), self.parent.clone()];
-        let chats = chats.into_iter().flatten().map(Discriminator::Chat);
-        chats.chain(self.scope.clone().map(Discriminator::Scope)).collect()
-    }
 }
 
 fn route_to(row: &Row<'_>, at: usize) -> rusqlite::Result<RouteTo> {

@@ -104,7 +104,7 @@ stories! {
         let to = RouteTo { tenant: "ten_acme".into(), instance: heron.clone() };
         assert_eq!(redeem(4, "ann").await, Some(to.clone()));
         assert_eq!(redeem(4, "bob").await, None, "it was used");
-        let expected = BoundAgent { to, fronts: true, dm_default: false };
+        let expected = BoundAgent { to, fronts: true, dm_default: false, profile: None };
         assert_eq!(bindings.agents_of_author(&on("tb"), &"ann".into()).await.unwrap(), [expected]);
         assert!(book.agents("bob").await.is_empty());
 

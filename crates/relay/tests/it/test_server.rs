@@ -247,7 +247,8 @@ impl TestServer {
     /// What the gate says about a message to this bot; nothing when it is not admitted.
     pub async fn admitted(&self, on: &BotRef, bearings: Bearings<'_>, addressed: bool) -> Option<Admitted> {
         let person = self.person_for(on).await;
-        let approach = Approach { on, shared: true, bearings, addressed, person: person.as_ref() };
+        let approach =
+            Approach { on, shared: true, bearings, addressed, from_bot: false, person: person.as_ref() };
         match self.identity.gate.decide(approach).await.unwrap() {
             GateDecision::Admitted(admitted) => Some(admitted),
             _ => None,

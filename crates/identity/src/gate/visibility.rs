@@ -1,0 +1,72 @@
+//! Visibility: an agent that claimed a place gets messages of others there only while an author linked to it can see
+//! the chat itself.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ledger::BotRef;
+use posthouse_wire::{ChatId, InstanceId, Source, UserId};
+
+use super::authors::AuthorLinks;
+use crate::Fault;
+use crate::record_cache::RecordCache;
+use crate::roster_versions::RosterChange;
+
+/// How long an answer of the platform is used (relay contract section 18).
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Authors of one agent about whom the platform is asked for one chat.
+const WITNESSES: u32 = 3;
+
+/// Asks the platform whether somebody can see a chat.
+#[async_trait]
+pub trait Sight: Send + Sync {
+    /// False also when the platform does not answer.
+    async fn sees(&self, on: &BotRef, user: &UserId, chat: &ChatId) -> bool;
+}
+
+/// Decides by the platform's word. Clones share their cache.
+#[derive(Clone)]
+pub(super) struct Visibility {
+    links: AuthorLinks,
+    sight: Arc<OnceLock<Arc<dyn Sight>>>,
+    answers: Arc<RecordCache<(InstanceId, BotRef, ChatId), bool>>,
+}
+
+impl Visibility {
+    pub fn new(links: AuthorLinks) -> Self {
+        Self { links, sight: Arc::default(), answers: Arc::new(RecordCache::new(10_000, REMEMBERED)) }
+    }
+
+    pub fn see_through(&self, sight: Arc<dyn Sight>) {
+        // Set once, when the server is put together.
+        let _ = self.sight.set(sight);
+    }
+
+    /// Whether an author who is linked to the agent can see the chat of this message. Without anybody to ask about, and
+    /// without anybody to ask, nobody can.
+    pub async fn covers(&self, of: &InstanceId, on: &BotRef, source: &Source) -> Result<bool, Fault> {
+        // In a thread, the chat above it has the members.
+        let Some(chat) = source.parent_chat_id.as_ref().or(source.chat_id.as_ref()) else { return Ok(false) };
+        let key = (of.clone(), on.clone(), chat.clone());
+        let roster = self.links.roster();
+        if let Some(known) = roster.cached(&self.answers, &key) {
+            return Ok(known);
+        }
+        let Some(sight) = self.sight.get() else { return Ok(false) };
+        let read = roster.read_mark();
+        let witnesses = self.links.records().witnesses(of, on, chat, WITNESSES).await?;
+        let mut depends_on = vec![RosterChange::Agent(of.clone())];
+        depends_on
+            .extend(witnesses.iter().map(|user| RosterChange::Author(on.platform.clone(), user.clone())));
+        let mut visible = false;
+        for user in &witnesses {
+            if sight.sees(on, user, chat).await {
+                visible = true;
+                break;
+            }
+        }
+        self.answers.insert(key, visible, depends_on, read);
+        Ok(visible)
+    }
+}
