@@ -147,7 +147,11 @@ impl Identity {
             authenticator,
             gateway_enrolment,
             gateway_provisioning,
-            gateways: Gateways { records: parts.gateway_settings, roster: roster.clone() },
+            gateways: Gateways {
+                records: parts.gateway_settings,
+                roster: roster.clone(),
+                claims: gate.claims().clone(),
+            },
             gate,
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {

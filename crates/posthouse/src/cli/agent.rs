@@ -143,12 +143,18 @@ pub struct ChangeArgs {
     /// `auto` removes the pin and decides by the hello of each socket
     #[arg(long, value_name = "VERSION", groups = ["what", "of_gateway"], value_parser = ["auto", "0.19", "newer"])]
     generation: Option<String>,
-    /// The credential that --generation, --wake-url and --bot apply to; without it, the agent
+    /// The credential that --generation, --wake-url, --bot and --route-key apply to; without it, the agent
     #[arg(long, value_name = "ID", requires = "of_gateway")]
     gateway: Option<String>,
     /// A bot that this gateway may speak for, from its next connection on; can be repeated
     #[arg(long = "bot", value_name = "PLATFORM:ID", groups = ["what", "of_gateway"], requires = "gateway")]
     bots: Vec<String>,
+    /// A chat or scope of a shared bot that this gateway claims; replaces its earlier ones; can be repeated
+    #[arg(long = "route-key", value_name = "KEY", groups = ["what", "of_gateway"], requires = "gateway")]
+    route_keys: Vec<String>,
+    /// This gateway claims nothing
+    #[arg(long, groups = ["what", "of_gateway"], requires = "gateway", conflicts_with = "route_keys")]
+    no_route_keys: bool,
     /// This gateway may speak for every bot of the agent
     #[arg(long, groups = ["what", "of_gateway"], requires = "gateway", conflicts_with = "bots")]
     all_bots: bool,
@@ -243,6 +249,9 @@ impl ChangeArgs {
         }
         if self.all_bots || !self.bots.is_empty() {
             body.insert("gateway_bots".to_owned(), json!(self.bots));
+        }
+        if self.no_route_keys || !self.route_keys.is_empty() {
+            body.insert("route_keys".to_owned(), json!(self.route_keys));
         }
         if self.clear_relevance {
             body.insert("clear_relevance".to_owned(), json!(true));

@@ -244,7 +244,8 @@ async fn a_gateway_provisions_itself_and_the_operator_sees_and_changes_its_setti
     let shown = || server.does(&["agent", "show", "gw-laptop", "--tenant", "acme"]);
     assert_eq!(shown()["display_name"], "Grey Heron");
     let gateway = text(&given["gatewayId"]);
-    let settings = json!([{ "gateway_id": gateway, "names": ["gw-laptop"], "wake_url": null, "bots": [] }]);
+    let settings = json!([{ "gateway_id": gateway, "names": ["gw-laptop"], "wake_url": null, "bots": [],
+        "route_keys": [] }]);
     assert_eq!(shown()["gateway_settings"], settings);
     let change = |options: &[&str]| {
         let start = ["agent", "change", "gw-laptop", "--tenant", "acme", "--gateway", gateway];
@@ -254,7 +255,7 @@ async fn a_gateway_provisions_itself_and_the_operator_sees_and_changes_its_setti
     change(&["--bot", &format!("web:{own}"), "--wake-url", "https://run.example/wake"]);
     assert_eq!(shown()["gateway_settings"][0]["bots"], json!([{ "platform": "web", "id": own }]));
     assert_eq!(shown()["wake_url"], "https://run.example/wake");
-    change(&["--all-bots", "--no-wake-url", "--generation", "newer"]);
+    change(&["--all-bots", "--no-wake-url", "--no-route-keys", "--generation", "newer"]);
     assert_eq!(shown()["gateway_settings"], settings);
     let fails = |words: &[&str]| {
         let output = server.tries(words);
