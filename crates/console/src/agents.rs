@@ -4,7 +4,7 @@ mod connections;
 pub(crate) mod credentials;
 mod gateway_settings;
 mod issued_credentials;
-mod relevance;
+pub(crate) mod policies;
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::agents::gateway_settings::{ShownGateway, no_such_gateway};
-use crate::agents::relevance::ShownRelevance;
+use crate::agents::policies::{ShownPrincipals, ShownRelevance};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -85,6 +85,15 @@ pub(crate) struct AgentChange {
     /// True deletes what the agent's gateways declared about messages of groups.
     #[serde(default)]
     clear_relevance: bool,
+    /// True deletes what the agent declared about authors without a link.
+    #[serde(default)]
+    clear_principals: bool,
+    /// Profile of the agent; null removes it, absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    profile: Option<Option<String>>,
+    /// `PLATFORM:ID` of shared bots that it uses from now on.
+    #[serde(default)]
+    use_bots: Vec<String>,
 }
 
 impl AgentChange {
@@ -134,6 +143,8 @@ pub(crate) struct ShownAgent {
     generation: &'static str,
     hold_back: &'static str,
     relevance: Vec<ShownRelevance>,
+    principals: Vec<ShownPrincipals>,
+    profile: Option<String>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
     stream_cursor: String,
@@ -144,12 +155,6 @@ pub(crate) struct ShownAgent {
 struct ShownIdentity {
     platform: Platform,
     id: BotId,
-}
-
-impl From<BotRef> for ShownIdentity {
-    fn from(BotRef { platform, bot }: BotRef) -> Self {
-        Self { platform, id: bot }
-    }
 }
 
 impl Parts {
@@ -229,6 +234,8 @@ impl Parts {
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
             relevance: self.relevance(&instance.id).await?,
+            principals: self.principals(&instance.id).await?,
+            profile: self.profile(&instance.id).await?,
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -345,6 +352,7 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    console.change_policies(&instance.id, &change).await?;
     if let Some((gateway, change)) = change.take_for_gateway()? {
         console.change_gateway(&instance, &gateway, change).await?;
     }
@@ -362,9 +370,6 @@ pub(crate) async fn change(
         callback_url: change.callback_url,
         stream_cursor: change.stream_cursor,
     };
-    if change.clear_relevance {
-        console.identity.gate.relevance().clear(&instance.id).await?;
-    }
     console.identity.accounts.change_agent(&instance.id, settings).await?;
     // Read again, because which wake URL counts depends on the gateways, too.
     let changed = console.identity.roster.records().instance(&instance.id).await?;

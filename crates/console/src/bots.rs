@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use edge::{BotDraft, NotKept};
 use http_kit::Page;
-use ledger::{Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
+use ledger::{AdmittedTenant, Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,6 +70,10 @@ pub(crate) struct ShownBot {
     shared: bool,
     /// Everybody may write to it; otherwise only people whom the operator admits.
     open: bool,
+    /// Agents without a policy of their own get only addressed messages of groups.
+    require_address: bool,
+    /// The tenants whose agents may use a shared bot; `*` for every tenant.
+    tenants: Vec<String>,
     settings: Value,
     /// The names of its secrets, never their values.
     secrets: Vec<String>,
@@ -97,7 +101,10 @@ impl Parts {
         let owner = own.iter().find(|route| route.discriminator == Discriminator::Any);
         let wants_poll = open.as_ref().is_some_and(|bot| bot.setting("mode") == Some("poll"));
         let door = open.filter(|_| !wants_poll).and_then(|bot| self.edge.door(&bot));
+        let require_address = self.identity.gate.claims().shared_bots().require_address(&identity).await?;
         Ok(ShownBot {
+            require_address,
+            tenants: self.tenants_of(&identity).await?,
             shared: record.shared,
             open: record.principals.is_open(),
             settings: serde_json::from_str(&record.settings).unwrap_or_default(),
@@ -239,10 +246,76 @@ pub(crate) async fn show(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BotChange {
-    open: bool,
+    /// Everybody may write to it.
+    #[serde(default)]
+    open: Option<bool>,
+    /// Agents without a policy of their own get only addressed messages of groups.
+    #[serde(default)]
+    require_address: Option<bool>,
+    /// Names or ids of tenants whose agents may use it from now on; `*` for every tenant.
+    #[serde(default)]
+    admit_tenants: Vec<String>,
+    /// Names or ids of tenants whose agents lose it; `*` for those that only `*` admitted.
+    #[serde(default)]
+    withdraw_tenants: Vec<String>,
 }
 
-/// Opens a bot to everybody, or closes it again.
+impl Parts {
+    /// A tenant by name or id, or every tenant.
+    async fn admitted_tenant(&self, name: &str) -> Result<AdmittedTenant, AdminProblem> {
+        Ok(match name {
+            "*" => AdmittedTenant::Every,
+            name => AdmittedTenant::One(self.tenant(name).await?.id),
+        })
+    }
+
+    /// The names of the tenants whose agents may use a bot.
+    async fn tenants_of(&self, on: &BotRef) -> Result<Vec<String>, AdminProblem> {
+        let mut names = Vec::new();
+        for tenant in self.identity.gate.claims().shared_bots().admitted_tenants(on).await? {
+            names.push(match tenant {
+                AdmittedTenant::Every => "*".to_owned(),
+                AdmittedTenant::One(id) => self.tenant(id.as_str()).await?.name,
+            });
+        }
+        Ok(names)
+    }
+
+    async fn change_bot(&self, on: &BotRef, change: &BotChange) -> Result<Vec<String>, AdminProblem> {
+        let (gate, mut said) = (&self.identity.gate, Vec::new());
+        let (mut admit, mut withdraw) = (Vec::new(), Vec::new());
+        for name in &change.admit_tenants {
+            admit.push((name, self.admitted_tenant(name).await?));
+        }
+        for name in &change.withdraw_tenants {
+            withdraw.push((name, self.admitted_tenant(name).await?));
+        }
+        if let Some(open) = change.open {
+            gate.access().set_policy(on, PrincipalPolicy::open(open)).await?;
+            said.push(if open { "open to all".to_owned() } else { "closed to unknown senders".to_owned() });
+        }
+        if let Some(required) = change.require_address {
+            gate.claims().shared_bots().set_require_address(on, required).await?;
+            self.identity.roster.bot_changed(on);
+            said.push(format!("set to require_address={required}"));
+        }
+        for (name, tenant) in admit {
+            if !gate.claims().admit_tenant(on, &tenant).await? {
+                let detail = format!("bot {}:{} belongs to one agent and is not shared", on.platform, on.bot);
+                return Err(AdminProblem::conflict("not_shared", detail));
+            }
+            said.push(format!("usable by tenant {name}"));
+        }
+        for (name, tenant) in withdraw {
+            let withdrawing = gate.claims().withdraw_tenant(on, &tenant);
+            self.relay.route_removals().take_away(withdrawing, Clone::clone).await?;
+            said.push(format!("no longer usable by tenant {name}"));
+        }
+        Ok(said)
+    }
+}
+
+/// Changes who may write to a bot, who may use it, and what agents without own settings get.
 pub(crate) async fn change(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
@@ -254,11 +327,13 @@ pub(crate) async fn change(
         return Err(AdminProblem::conflict("built_in", detail));
     }
     let identity = BotRef { platform: record.platform, bot: record.id };
-    console.identity.gate.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
+    let said = console.change_bot(&identity, &change).await?;
+    if said.is_empty() {
+        return Err(AdminProblem::unfit("no_change", "the body names nothing to change".to_owned()));
+    }
     let record = console.bot(&platform, &bot).await?;
     let routes = console.identity.roster.records().routes().await?;
-    let state = if change.open { "open to all" } else { "closed to unknown senders" };
-    let about = About::new(format!("{platform}:{bot} is {state}"));
+    let about = About::new(format!("{platform}:{bot} is {}", said.join(", ")));
     Ok((Extension(about), Json(console.shown_bot(record, &routes).await?)))
 }
 

@@ -20,8 +20,8 @@ use relay::Relay;
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, enroll_tokens, inbox,
-    invites, jobs, keys, messages, receipts, routing, tenants,
+    AdminDoor, access, agents, aliases, audit, auth, backup, bindings, bots, claims, clients, connectors,
+    enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -96,6 +96,11 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/access", || get(access::list)),
     Endpoint::closed("POST", "/admin/access/{platform}/{bot}", || post(access::decide)),
     Endpoint::closed("DELETE", "/admin/access/{platform}/{bot}", || delete(access::remove)),
+    Endpoint::closed("GET", "/admin/bindings", || get(bindings::list)),
+    Endpoint::closed("DELETE", "/admin/bindings", || delete(bindings::remove)),
+    Endpoint::closed("GET", "/admin/claims", || get(claims::list)),
+    Endpoint::closed("POST", "/admin/claims", || post(claims::grant)),
+    Endpoint::closed("DELETE", "/admin/claims", || delete(claims::remove)),
     Endpoint::closed("GET", "/admin/platforms/{platform}", || get(bots::platform)),
     Endpoint::closed("GET", "/admin/routes", || get(routing::list)),
     Endpoint::closed("POST", "/admin/routes", || post(routing::create)),

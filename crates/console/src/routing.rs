@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use http_kit::Page;
-use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route};
+use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route, RouteOrigin};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
+use crate::agents::policies::check_profile;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -23,6 +24,9 @@ pub(crate) struct NewRoute {
     agent: String,
     #[serde(default)]
     tenant: Option<String>,
+    /// Profile of the agent for events that come by this route.
+    #[serde(default)]
+    profile: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +54,7 @@ pub(crate) struct ShownRoute {
     agent: Option<String>,
     tenant: Option<String>,
     instance_id: InstanceId,
+    profile: Option<String>,
     created_at: String,
 }
 
@@ -61,11 +66,12 @@ fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRo
         agent,
         tenant,
         instance_id: route.instance,
+        profile: route.profile,
         created_at: route.created.to_string(),
     }
 }
 
-fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
+pub(crate) fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
     text.parse().map_err(|()| {
         let detail = format!("`{text}` is not a discriminator: use *, chat:ID, scope:ID or path:PATH");
         AdminProblem::unfit("bad_discriminator", detail)
@@ -100,6 +106,7 @@ pub(crate) async fn create(
     JsonBody(new): JsonBody<NewRoute>,
 ) -> Result<Made<ShownRoute>, AdminProblem> {
     let discriminator = discriminator(&new.discriminator)?;
+    new.profile.as_deref().map_or(Ok(()), check_profile)?;
     let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
     let route = Route {
         platform: new.platform,
@@ -107,8 +114,15 @@ pub(crate) async fn create(
         discriminator,
         instance: instance.id,
         created: console.timepiece.now(),
-        profile: None,
+        profile: new.profile,
     };
+    // The operator's word outranks a claim. The agent that has the place by a claim loses it.
+    let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
+    let places = std::slice::from_ref(&route.discriminator);
+    let owner = console.identity.roster.records().place_owner(&on, places).await?;
+    if owner.is_some_and(|owner| owner.origin == RouteOrigin::Claim) {
+        console.relay.route_removals().remove_route(&on, &route.discriminator).await?;
+    }
     match console.identity.accounts.create_route(route.clone()).await? {
         Created::Made => {
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);

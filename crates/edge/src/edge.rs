@@ -18,6 +18,7 @@ use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::platform::{EventDelivery, Platform};
+use crate::sight::PlatformSight;
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -58,7 +59,8 @@ impl Edge {
         let metrics = Arc::<Metrics>::default();
         let notices = Notices::new(parts.timepiece.clone());
         let roster = Arc::clone(parts.identity.roster.records());
-        Self(Arc::new(Inner {
+        let gate = parts.identity.gate.clone();
+        let edge = Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots: Bots::new(roster, parts.vault.clone()),
             intake: Intake::new(
@@ -76,7 +78,9 @@ impl Edge {
             public_url: parts.public_url,
             fetching: Mutex::default(),
             closing: CancellationToken::new(),
-        }))
+        }));
+        gate.see_through(Arc::new(PlatformSight(Arc::downgrade(&edge.0))));
+        edge
     }
 
     /// Starts the event source of every bot and follows changes of the roster, until [`Edge::close`].

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{BotRef, LimitReached};
+use ledger::LimitReached;
 use posthouse_wire::{ChatId, EntryId, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay};
 use vault::{Captured, Vault};
 
 use crate::Fault;
 use crate::bots::OpenedBot;
+use crate::link_commands::LinkCommands;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::platform::{
@@ -26,6 +27,7 @@ pub struct Intake {
     relay: Relay,
     identity: Identity,
     notices: Notices,
+    links: LinkCommands,
     metrics: Arc<Metrics>,
 }
 
@@ -64,7 +66,8 @@ impl Intake {
         notices: Notices,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { vault, relay, identity, notices, metrics }
+        let links = LinkCommands::new(identity.clone(), relay.clone(), notices.clone());
+        Self { vault, relay, identity, notices, links, metrics }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -110,7 +113,8 @@ impl Intake {
         reading: Reading,
         person: Option<&Principal>,
     ) -> Result<IntakeResult, Fault> {
-        for reason in &reading.ignored {
+        // The gate decides about messages of other bots, and counts those that are ignored.
+        for reason in reading.ignored.iter().filter(|_| reading.from_bots.is_empty()) {
             self.metrics.ignored(platform.name(), reason);
         }
         let on = bot.bot_ref();
@@ -121,8 +125,11 @@ impl Intake {
         let removals = self.relay.route_removals().ended_count();
         let is_empty = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
-        for arrival in reading.arrivals {
-            admitted.extend(self.admitted(platform, bot, &on, arrival, person).await?);
+        let arrivals = reading.arrivals.into_iter().map(|arrival| (arrival, false));
+        for (arrival, from_bot) in
+            arrivals.chain(reading.from_bots.into_iter().map(|arrival| (arrival, true)))
+        {
+            admitted.extend(self.admitted(platform, bot, arrival, from_bot, person).await?);
         }
         // A button press by somebody who is not admitted is not acknowledged either.
         if is_empty || !admitted.is_empty() {
@@ -165,10 +172,15 @@ impl Intake {
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
-        on: &BotRef,
         arrival: Arrival,
+        from_bot: bool,
         person: Option<&Principal>,
     ) -> Result<Option<Admitting>, Fault> {
+        let on = &bot.bot_ref();
+        if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
+            self.metrics.ignored(platform.name(), "link");
+            return Ok(None);
+        }
         let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
         let ignored = |reason| {
             self.metrics.ignored(platform.name(), reason);
@@ -181,7 +193,7 @@ impl Intake {
             return ignored("not_invited");
         }
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
-        let approach = Approach { on, shared: bot.shared, bearings, addressed, person };
+        let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
         let admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
             GateDecision::Ignored(reason) => return ignored(reason),
@@ -190,6 +202,7 @@ impl Intake {
                 return ignored("stranger");
             }
         };
+        event.source.profile = admitted.profile().map(str::to_owned);
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let entrant = Entrant {

@@ -18,6 +18,12 @@ use crate::platform::Platform;
 const PER_BOT: Duration = Duration::from_secs(1);
 /// Shortest time between two notices in a chat.
 const PER_CHAT: Duration = Duration::from_secs(3600);
+/// Answers to link codes in a chat, per [`PER_CHAT`]. They do not count as other notices.
+const LINK_ANSWERS: u32 = 10;
+/// Answers to link codes of a bot per second. Many tenants may link people at once.
+const LINK_ANSWERS_PER_BOT: u32 = 20;
+/// Chats whose answers to link codes are counted. Beyond it, others get none.
+const LINK_CHATS: usize = 100_000;
 /// Deadline for sending a notice.
 const PATIENCE: Duration = Duration::from_secs(25);
 
@@ -32,6 +38,9 @@ pub(crate) struct Notices {
 struct RecentNotices {
     bots: HashMap<BotRef, Instant>,
     chats: HashMap<(BotRef, ChatId), Instant>,
+    /// Answers to link codes since a time.
+    link_chats: HashMap<(BotRef, ChatId), (Instant, u32)>,
+    link_bots: HashMap<BotRef, (Instant, u32)>,
     /// Time of the next removal of expired items.
     sweep_at: Instant,
 }
@@ -62,6 +71,25 @@ impl Notices {
         }
         sent.chats.insert(key, now);
         sent.bots.insert(on.clone(), now);
+        true
+    }
+
+    /// Whether this bot may answer a link code in this chat now. If so, the answer counts as sent.
+    pub fn may_answer_link(&self, on: &BotRef, chat: &ChatId) -> bool {
+        let now = self.timepiece.instant();
+        let mut sent = self.sent.lock();
+        sent.sweep(now);
+        let key = (on.clone(), chat.clone());
+        if sent.link_chats.len() >= LINK_CHATS && !sent.link_chats.contains_key(&key) {
+            return false;
+        }
+        let of_chat = counted(sent.link_chats.get(&key), now, PER_CHAT);
+        let of_bot = counted(sent.link_bots.get(on), now, PER_BOT);
+        if of_chat.1 > LINK_ANSWERS || of_bot.1 > LINK_ANSWERS_PER_BOT {
+            return false;
+        }
+        sent.link_chats.insert(key, of_chat);
+        sent.link_bots.insert(on.clone(), of_bot);
         true
     }
 
@@ -99,6 +127,12 @@ impl Notices {
     }
 }
 
+/// The count with one more, since the time it counts from.
+fn counted(known: Option<&(Instant, u32)>, now: Instant, per: Duration) -> (Instant, u32) {
+    let (since, count) = known.copied().filter(|(since, _)| now < *since + per).unwrap_or((now, 0));
+    (since, count + 1)
+}
+
 impl RecentNotices {
     fn bot_may_send(&self, on: &BotRef, now: Instant) -> bool {
         self.bots.get(on).is_none_or(|last| now >= *last + PER_BOT)
@@ -108,6 +142,8 @@ impl RecentNotices {
         if now >= self.sweep_at {
             self.chats.retain(|_, last| now < *last + PER_CHAT);
             self.bots.retain(|_, last| now < *last + PER_BOT);
+            self.link_chats.retain(|_, (since, _)| now < *since + PER_CHAT);
+            self.link_bots.retain(|_, (since, _)| now < *since + PER_BOT);
             self.sweep_at = now + PER_CHAT;
         }
     }
@@ -131,6 +167,8 @@ mod tests {
         clock.wind(Duration::from_secs(1));
         assert!(may("7001", "b"));
         clock.wind(Duration::from_secs(3598));
+        let links = (0..12).filter(|_| notices.may_answer_link(&on("7001"), &"a".into())).count();
+        assert_eq!(links, 10, "answers to link codes have a count of their own");
         assert!(!may("7001", "a"), "one per hour for the chat");
         clock.wind(Duration::from_secs(1));
         assert!(may("7001", "a"));

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use ledger::Uses;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, Descriptor, Event};
+use posthouse_wire::{ChatId, DedupKey, Descriptor, Event, UserId};
 use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
@@ -69,6 +69,8 @@ pub struct Arrival {
 #[derive(Default)]
 pub struct Reading {
     pub arrivals: Vec<Arrival>,
+    /// Events that other bots wrote. Most agents do not want them.
+    pub from_bots: Vec<Arrival>,
     /// Chats that have got a new id.
     pub moved: Vec<Moved>,
     pub reply: PlatformResponse,
@@ -201,6 +203,17 @@ pub trait Platform: Send + Sync {
 
     /// Makes a call that is owed to the platform. A failure has no consequences.
     async fn acknowledge_interaction(&self, bot: &OpenedBot, ack: InteractionAck);
+
+    /// Whether this person can see this chat, by the platform's own word. False also when the platform does not
+    /// answer. True where a platform has no such notion.
+    async fn sees(&self, _bot: &OpenedBot, _user: &UserId, _chat: &ChatId) -> bool {
+        true
+    }
+
+    /// The direct chat of this person with the bot, where the platform derives it from the person.
+    fn direct_chat(&self, _user: &UserId) -> Option<ChatId> {
+        None
+    }
 
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried;

@@ -10,6 +10,7 @@
 mod api;
 mod egress;
 pub mod markdown;
+mod members;
 mod normalize;
 mod poll;
 mod register;
@@ -23,7 +24,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{Action, BotId, ChatInfo, Descriptor};
+use posthouse_wire::{Action, BotId, ChatId, ChatInfo, Descriptor, UserId};
 use relay::{Carried, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -198,6 +199,15 @@ impl Platform for Telegram {
 
     async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
         register::register(self, bot, door).await
+    }
+
+    async fn sees(&self, bot: &OpenedBot, user: &UserId, chat: &ChatId) -> bool {
+        self.is_member(bot, user, chat).await
+    }
+
+    /// A person's direct chat with a bot has the person's id.
+    fn direct_chat(&self, user: &UserId) -> Option<ChatId> {
+        Some(user.as_str().into())
     }
 
     async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {

@@ -6,7 +6,9 @@ mod agent;
 mod alias;
 mod ask;
 mod audit;
+mod binding;
 mod bot;
+mod claim;
 mod client;
 mod config;
 mod connector;
@@ -129,6 +131,12 @@ enum Command {
     /// Routes: which agent gets the events of a bot
     #[command(subcommand)]
     Route(route::Command),
+    /// Bindings: people on chat platforms who linked themselves to agents
+    #[command(subcommand)]
+    Binding(binding::Command),
+    /// Claims: chats and scopes of shared bots that agents ask for
+    #[command(subcommand)]
+    Claim(claim::Command),
     /// Sends a message to an agent, through every connector that knows it
     #[command(
         after_help = "Prints the dispatch id, and the result of every connector. Exit code 4: unknown \
@@ -295,6 +303,8 @@ impl Command {
             Command::Bot(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Access(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Route(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Binding(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Claim(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Notify(notify) => notify.act(output, server).await,
             Command::Wake(wake) => wake.act(output, server).await,
             Command::Ask(ask) => ask.act(output, server).await,

@@ -118,6 +118,7 @@ impl Relay {
             route_removals: RouteRemovals::new(
                 identity.accounts.clone(),
                 Arc::clone(&roster),
+                Arc::clone(identity.gate.claims().shared_bots()),
                 Arc::clone(&connections),
             ),
             long_lines: LongLines::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use identity::Accounts;
-use ledger::{BotRef, Discriminator, Removed, Roster};
+use ledger::{BotRef, Discriminator, Removed, Roster, SharedBots};
 use posthouse_wire::InstanceId;
 
 use crate::Fault;
@@ -17,6 +17,7 @@ pub struct RouteRemovals {
     ended: AtomicU64,
     accounts: Accounts,
     roster: Arc<dyn Roster>,
+    shared_bots: Arc<dyn SharedBots>,
     connections: Arc<Connections>,
 }
 
@@ -24,8 +25,20 @@ pub struct RouteRemovals {
 struct Removing<'a>(&'a RouteRemovals);
 
 impl RouteRemovals {
-    pub(crate) fn new(accounts: Accounts, roster: Arc<dyn Roster>, connections: Arc<Connections>) -> Self {
-        Self { begun: AtomicU64::new(0), ended: AtomicU64::new(0), accounts, roster, connections }
+    pub(crate) fn new(
+        accounts: Accounts,
+        roster: Arc<dyn Roster>,
+        shared_bots: Arc<dyn SharedBots>,
+        connections: Arc<Connections>,
+    ) -> Self {
+        Self {
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            accounts,
+            roster,
+            shared_bots,
+            connections,
+        }
     }
 
     fn begin(&self) -> Removing<'_> {
@@ -73,12 +86,23 @@ impl RouteRemovals {
     /// of it.
     pub async fn remove_bot(&self, on: &BotRef) -> Result<Removed, Fault> {
         let _removing = self.begin();
-        let routes = self.roster.routes().await?;
+        let agents = self.shared_bots.agents_on(on).await?;
         let removed = self.accounts.remove_bot(on).await?;
-        for route in routes.iter().filter(|route| route.platform == on.platform && route.bot == on.bot) {
-            self.connections.read_inbox_again(&route.instance);
-        }
+        agents.iter().for_each(|agent| self.connections.read_inbox_again(agent));
         Ok(removed)
+    }
+
+    /// Runs a change that takes a link, a claim or a bot from agents, with the effect of
+    /// [`RouteRemovals::remove_route`]. `from` names the agents, as far as the result of the change tells.
+    pub async fn take_away<T>(
+        &self,
+        change: impl Future<Output = Result<T, identity::Fault>>,
+        from: impl FnOnce(&T) -> Vec<InstanceId>,
+    ) -> Result<T, Fault> {
+        let _removing = self.begin();
+        let changed = change.await?;
+        from(&changed).iter().for_each(|agent| self.connections.read_inbox_again(agent));
+        Ok(changed)
     }
 }
 

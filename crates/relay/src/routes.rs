@@ -1,7 +1,9 @@
-//! HTTP routes of the relay: `/relay` for agents' WebSockets, enrolment of gateways, and their policies.
+//! HTTP routes of the relay: `/relay` for agents' WebSockets, enrolment of gateways, their
+//! policies, and `/manage` for who reaches an agent on shared bots.
 
 mod contract_error;
 mod enroll;
+mod manage;
 mod policy;
 mod provision;
 mod socket;
@@ -25,6 +27,14 @@ const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
     Endpoint::closed("POST", "/relay/provision", || post(provision::provision)),
     Endpoint::closed("POST", "/relay/policy", || post(policy::declare)),
+    Endpoint::closed("POST", "/manage/link", || post(manage::link)),
+    Endpoint::closed("POST", "/manage/unlink", || post(manage::unlink)),
+    Endpoint::closed("POST", "/manage/scope", || post(manage::scope)),
+    Endpoint::closed("POST", "/manage/scope/release", || post(manage::release)),
+    Endpoint::closed("POST", "/manage/principal", || post(manage::principal)),
+    Endpoint::closed("POST", "/manage/dm-default", || post(manage::dm_default)),
+    Endpoint::closed("POST", "/manage/deprovision", || post(manage::deprovision)),
+    Endpoint::closed("GET", "/manage/status", || get(manage::status)),
 ];
 
 /// The operations of the relay.

@@ -1,7 +1,7 @@
 //! Admin API: settings of one gateway credential of an agent.
 
 use identity::{GatewayChange, GatewayChanged};
-use ledger::{BOTS_OF_A_GATEWAY, GatewaySetup, Instance, ScopeClaim};
+use ledger::{BOTS_OF_A_GATEWAY, BotRef, GatewaySetup, Instance, ScopeClaim};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::Serialize;
 
@@ -24,6 +24,12 @@ pub(crate) struct ShownGateway {
     bots: Vec<ShownIdentity>,
     /// What it claims on shared bots.
     route_keys: Vec<ShownRouteKey>,
+}
+
+impl From<BotRef> for ShownIdentity {
+    fn from(BotRef { platform, bot }: BotRef) -> Self {
+        Self { platform, id: bot }
+    }
 }
 
 #[derive(Serialize)]
@@ -101,7 +107,10 @@ impl Parts {
         if is_empty(&change) {
             return Ok(());
         }
-        match self.identity.gateways.change(&of.id, gateway, change).await? {
+        // New route keys replace earlier ones, so the agent may lose places.
+        let changing = self.identity.gateways.change(&of.id, gateway, change);
+        let removals = self.relay.route_removals();
+        match removals.take_away(changing, |_| vec![of.id.clone()]).await? {
             GatewayChanged::Done => Ok(()),
             GatewayChanged::NoGateway => Err(no_such_gateway(of)),
             GatewayChanged::UnclearBot => Err(unfit(

@@ -65,6 +65,9 @@ fn ignored(reason: &'static str) -> Reading {
     Reading { ignored: vec![reason], ..Reading::default() }
 }
 
+/// Reason for which messages of other bots are ignored unless an agent wants them.
+const BOT_AUTHOR: &str = "bot_author";
+
 /// The context of an update: everything except the message itself.
 struct UpdateContext<'a> {
     bot: &'a OpenedBot,
@@ -78,10 +81,10 @@ impl UpdateContext<'_> {
         if let Some(moved) = moved(message) {
             return Reading { moved: vec![moved], ..ignored("migration") };
         }
-        let arrival = self.told_by(message).and_then(|()| self.arrival(message));
-        match arrival {
-            Ok(arrival) => Reading { arrivals: vec![arrival], ..Reading::default() },
-            Err(reason) => ignored(reason),
+        match (self.told_by(message), self.arrival(message)) {
+            (Err(BOT_AUTHOR), Ok(arrival)) => Reading { from_bots: vec![arrival], ..ignored(BOT_AUTHOR) },
+            (Err(reason), _) | (Ok(()), Err(reason)) => ignored(reason),
+            (Ok(()), Ok(arrival)) => Reading { arrivals: vec![arrival], ..Reading::default() },
         }
     }
 
@@ -92,7 +95,7 @@ impl UpdateContext<'_> {
             return Err("self");
         }
         let anonymous = author.id == ANONYMOUS_ADMIN && message.sender_chat.is_some();
-        if author.is_bot && !anonymous { Err("bot_author") } else { Ok(()) }
+        if author.is_bot && !anonymous { Err(BOT_AUTHOR) } else { Ok(()) }
     }
 
     fn arrival(&self, message: &TelegramMessage<'_>) -> Result<Arrival, &'static str> {

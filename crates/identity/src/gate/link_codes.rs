@@ -71,12 +71,8 @@ impl LinkCodes {
         chat: &ChatId,
         presented: &str,
     ) -> Result<LinkResult, Fault> {
-        let (key, now) = ((on.platform.clone(), user.clone()), self.timepiece.instant());
-        let (since, tries) = self.wrong.get(&key).unwrap_or((now, 0));
-        let (since, tries) = if now < since + WRONG_TRIES_PER { (since, tries) } else { (now, 0) };
-        if tries >= WRONG_TRIES {
-            return Ok(LinkResult::TryLater);
-        }
+        let key = (on.platform.clone(), user.clone());
+        let Some((since, tries)) = self.tries(on, user) else { return Ok(LinkResult::TryLater) };
         let by = LinkingAuthor { on: on.clone(), user: user.clone(), chat: chat.clone() };
         let linked = match read(presented) {
             Some(code) => self.links.records().redeem_link_code(Keyring::token_hash(&code), by).await?,
@@ -92,12 +88,22 @@ impl LinkCodes {
         Ok(LinkResult::Linked(to.instance))
     }
 
-    /// Ends a code that was published in a group.
-    pub async fn revoke(&self, presented: &str) -> Result<(), Fault> {
+    /// Ends a code that this author published in a group. It counts as a wrong try. False when there were too many.
+    pub async fn revoke(&self, on: &BotRef, user: &UserId, presented: &str) -> Result<bool, Fault> {
+        let Some((since, tries)) = self.tries(on, user) else { return Ok(false) };
+        self.wrong.insert((on.platform.clone(), user.clone()), (since, tries + 1));
         if let Some(code) = read(presented) {
             self.links.records().revoke_link_code(Keyring::token_hash(&code)).await?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The wrong tries of an author and since when they count. `None` when there were too many.
+    fn tries(&self, on: &BotRef, user: &UserId) -> Option<(Instant, u32)> {
+        let now = self.timepiece.instant();
+        let known = self.wrong.get(&(on.platform.clone(), user.clone()));
+        let (since, tries) = known.filter(|(since, _)| now < *since + WRONG_TRIES_PER).unwrap_or((now, 0));
+        (tries < WRONG_TRIES).then_some((since, tries))
     }
 }
 

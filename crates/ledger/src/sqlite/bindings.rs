@@ -155,7 +155,18 @@ impl Bindings for Sqlite {
         let now = self.timepiece.now();
         self.write(move |db| {
             if seen.direct {
-                note_direct(db, &seen.on, &seen.user, &seen.chat)?;
+                // Only linking makes a direct chat known: a message may also come from a chat of two people that the bot
+                // merely reads along.
+                db.prepare_cached(
+                    "UPDATE dm_chats SET seen = ledger_time()
+                     WHERE platform = ?1 AND bot = ?2 AND chat = ?3 AND user = ?4",
+                )?
+                .execute([
+                    seen.on.platform.as_str(),
+                    seen.on.bot.as_str(),
+                    seen.chat.as_str(),
+                    seen.user.as_str(),
+                ])?;
                 return Ok(Vec::new());
             }
             let mut proven = Vec::new();

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::admin_client::AdminClient;
@@ -63,20 +63,12 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
-    /// Opens a bot to everybody, or closes it to everybody but the people whom you admit
+    /// Changes who may write to a bot, and which tenants' agents may use a shared one
     #[command(after_help = "Examples:\n  posthouse bot change telegram:7001 --open\n  \
-        posthouse bot change telegram:7001 --closed")]
-    Change {
-        /// Platform and id of the bot
-        #[arg(value_name = "PLATFORM:ID")]
-        bot: String,
-        /// Let everybody write to it, except people who were denied
-        #[arg(long, required_unless_present = "closed", conflicts_with = "closed")]
-        open: bool,
-        /// Let only people whom you admit write to it
-        #[arg(long)]
-        closed: bool,
-    },
+        posthouse bot change telegram:7001 --closed\n  \
+        posthouse bot change telegram:helpdesk --tenant acme --tenant umbrella\n  \
+        posthouse bot change telegram:helpdesk --require-address off")]
+    Change(BotChangeArgs),
     /// Removes a bot with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
     Remove {
@@ -84,6 +76,60 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
+}
+
+/// New settings of a bot.
+#[derive(Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+pub struct BotChangeArgs {
+    /// Platform and id of the bot
+    #[arg(value_name = "PLATFORM:ID")]
+    bot: String,
+    /// Let everybody write to it, except people who were denied
+    #[arg(long, group = "what", conflicts_with = "closed")]
+    open: bool,
+    /// Let only people whom you admit write to it
+    #[arg(long, group = "what")]
+    closed: bool,
+    /// Whether agents that declared nothing get only messages of groups that are addressed to the bot
+    #[arg(long, value_name = "on|off", group = "what", value_parser = ["on", "off"])]
+    require_address: Option<String>,
+    /// Let the agents of this tenant use the shared bot; can be repeated
+    #[arg(long = "tenant", value_name = "TENANT", group = "what")]
+    tenants: Vec<String>,
+    /// Let the agents of every tenant use the shared bot
+    #[arg(long, group = "what", conflicts_with = "no_all_tenants")]
+    all_tenants: bool,
+    /// Take the bot from the agents of this tenant, with their claims on it; can be repeated
+    #[arg(long = "no-tenant", value_name = "TENANT", group = "what")]
+    no_tenants: Vec<String>,
+    /// Take the bot from the agents of all tenants that are not named by --tenant
+    #[arg(long, group = "what")]
+    no_all_tenants: bool,
+}
+
+impl BotChangeArgs {
+    fn body(&self) -> Value {
+        let mut body = Map::new();
+        if self.open || self.closed {
+            body.insert("open".to_owned(), json!(self.open));
+        }
+        if let Some(required) = &self.require_address {
+            body.insert("require_address".to_owned(), json!(required == "on"));
+        }
+        for (name, tenants, all) in [
+            ("admit_tenants", &self.tenants, self.all_tenants),
+            ("withdraw_tenants", &self.no_tenants, self.no_all_tenants),
+        ] {
+            let every = all.then_some("*");
+            let named: Vec<&str> = tenants.iter().map(String::as_str).chain(every).collect();
+            if !named.is_empty() {
+                body.insert(name.to_owned(), json!(named));
+            }
+        }
+        Value::Object(body)
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -141,9 +187,9 @@ impl Command {
                 let (platform, id) = split(&bot)?;
                 show(output, &client.get(&["bots", platform, id], &[]).await?)
             }
-            Command::Change { bot, open, .. } => {
-                let (platform, id) = split(&bot)?;
-                show(output, &client.patch(&["bots", platform, id], &[], &json!({ "open": open })).await?)
+            Command::Change(args) => {
+                let (platform, id) = split(&args.bot)?;
+                show(output, &client.patch(&["bots", platform, id], &[], &args.body()).await?)
             }
             Command::Remove { bot } => {
                 let (platform, id) = split(&bot)?;
@@ -183,6 +229,8 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
         ("id", "id"),
         ("shared", "shared"),
         ("open to all", "open"),
+        ("requires address", "require_address"),
+        ("tenants", "tenants"),
         ("agent", "instance_id"),
         ("routes", "routes"),
         ("door", "door"),

@@ -33,6 +33,9 @@ pub enum Command {
         /// The tenant of the agent; not needed if only one agent has this name
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
+        /// The agent's profile for these events, if it has several
+        #[arg(long, value_name = "PROFILE")]
+        profile: Option<String>,
     },
     /// Lists routes
     #[command(
@@ -53,7 +56,7 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { which, agent, tenant } => {
+            Command::Create { which, agent, tenant, profile } => {
                 let (platform, bot) = split(&which.bot)?;
                 let body = json!({
                     "platform": platform,
@@ -61,6 +64,7 @@ impl Command {
                     "discriminator": which.discriminator,
                     "agent": agent,
                     "tenant": tenant,
+                    "profile": profile,
                 });
                 let made = client.post(&["routes"], &[], &body).await?;
                 output.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
@@ -95,6 +99,7 @@ impl Command {
                     ("tenant", "tenant"),
                     ("agent", "agent"),
                     ("id", "instance_id"),
+                    ("profile", "profile"),
                     ("created", "created_at"),
                 ];
                 output.card(&route, &parts)

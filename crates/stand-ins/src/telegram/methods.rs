@@ -15,7 +15,7 @@ use super::{
     world::{BotState, World},
 };
 
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 15] = [
     "getMe",
     "getUpdates",
     "setWebhook",
@@ -28,6 +28,7 @@ const METHODS: [&str; 14] = [
     "setMessageReaction",
     "answerCallbackQuery",
     "getChat",
+    "getChatMember",
     "getFile",
     "createForumTopic",
 ];
@@ -72,6 +73,7 @@ impl MethodCall<'_> {
             "sendChatAction" => self.send_chat_action(world),
             "answerCallbackQuery" => self.answer_callback_query(world),
             "getChat" => self.get_chat(world),
+            "getChatMember" => self.get_chat_member(world),
             "getFile" => self.get_file(world),
             "createForumTopic" => self.create_forum_topic(world),
             _ => Err(ApiRefusal::not_found()),

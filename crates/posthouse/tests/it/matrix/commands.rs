@@ -58,6 +58,8 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         | "enroll-token list"
         | "bot list"
         | "route list"
+        | "binding list"
+        | "claim list"
         | "connector list"
         | "alias list"
         | "receipt list"
@@ -91,6 +93,9 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "bot show" | "bot remove" => vec!["telegram:1"],
         "route create" => vec!["telegram:1", "chat:5", &instance],
         "route show" | "route remove" => vec!["telegram:1", "chat:5"],
+        "binding remove" => vec!["telegram:5", "--agent", &instance],
+        "claim grant" => vec!["telegram:1", "chat:5", &instance],
+        "claim remove" => vec!["telegram:1", "chat:5", "--agent", &instance],
         "connector create" => vec!["enrolled_agent", "--kind", "noop", "--tenant", tenant],
         "connector import" => vec![&file, "--tenant", tenant],
         "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],

@@ -66,6 +66,24 @@ impl MethodCall<'_> {
         Ok(ApiSuccess::with(&full))
     }
 
+    /// Somebody is a member of a group after their first message there, and of their own direct chat.
+    pub(super) fn get_chat_member(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
+        let state = self.state(world);
+        let chat = self.chat(state)?;
+        let Some(user) = self.params.integer("user_id") else {
+            return Err(ApiRefusal::bad_request("invalid user_id specified"));
+        };
+        let mut written = state.messages.iter().filter(|((of, _), message)| *of == chat && !message.own);
+        let wrote = written.any(|(_, message)| {
+            let object: Value = serde_json::from_str(message.object.get()).unwrap_or_default();
+            object["from"]["id"] == user
+        });
+        let status = if wrote || chat == user { "member" } else { "left" };
+        let member =
+            json!({"status": status, "user": {"id": user, "is_bot": false, "first_name": "Somebody"}});
+        Ok(ApiSuccess::with(&member))
+    }
+
     pub(super) fn send_chat_action(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
