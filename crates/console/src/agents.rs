@@ -70,12 +70,15 @@ pub(crate) struct AgentChange {
     /// `auto`, `0.19` or `newer`: pins the generation of the agent's gateways; `auto` removes the pin.
     #[serde(default)]
     generation: Option<String>,
-    /// The credential that `generation`, `wake_url` and `gateway_bots` apply to; absent means the agent.
+    /// The credential that `generation`, `wake_url`, `gateway_bots` and `route_keys` apply to; absent means the agent.
     #[serde(default)]
     gateway_id: Option<GatewayId>,
     /// `PLATFORM:ID` of the bots that the gateway may speak for; empty means every bot of the agent.
     #[serde(default)]
     gateway_bots: Option<Vec<String>>,
+    /// Chats and scopes that the gateway claims on shared bots.
+    #[serde(default)]
+    route_keys: Option<Vec<String>>,
     /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
     #[serde(default)]
     hold_back: Option<String>,
@@ -154,12 +157,6 @@ struct ShownIdentity {
     id: BotId,
 }
 
-impl From<BotRef> for ShownIdentity {
-    fn from(BotRef { platform, bot }: BotRef) -> Self {
-        Self { platform, id: bot }
-    }
-}
-
 impl Parts {
     /// Finds an agent by id, or by name in a tenant. Without a tenant the name must be unique on the
     /// server.
@@ -212,7 +209,6 @@ impl Parts {
         let presence = self.relay.connections().presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
-        let setups = self.identity.gateways.of(&instance.id).await?;
         let cron = self.cron(&instance);
         let cursor = self.identity.roster.records().stream_cursor(&instance.id).await?;
         Ok(ShownAgent {
@@ -230,7 +226,7 @@ impl Parts {
             unread: unread.entries,
             unread_bytes: unread.bytes,
             bots: bots.into_iter().map(ShownIdentity::from).collect(),
-            gateway_settings: setups.into_iter().map(ShownGateway::from).collect(),
+            gateway_settings: self.gateway_settings(&instance.id).await?,
             display_name: self.identity.gateways.display_name(&instance.id).await?,
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
@@ -356,10 +352,10 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    console.change_policies(&instance.id, &change).await?;
     if let Some((gateway, change)) = change.take_for_gateway()? {
         console.change_gateway(&instance, &gateway, change).await?;
     }
-    console.change_policies(&instance.id, &change).await?;
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }

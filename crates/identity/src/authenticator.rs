@@ -48,6 +48,11 @@ pub fn fingerprint(secret: &str) -> String {
     hex::encode(digest(&SHA256, secret.as_bytes()))
 }
 
+/// Whether a token is of a foreign issuer. Our own tokens have no dots.
+fn is_jwt(token: &str) -> bool {
+    token.matches('.').count() == 2
+}
+
 /// Finds out who made a request. Wrong credentials get slower answers and then none.
 #[derive(Clone)]
 pub struct Authenticator {
@@ -108,23 +113,22 @@ impl Authenticator {
         let Some(token) = bearer(headers) else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
-        // Our own access tokens have no dots.
-        let checked = match token.matches('.').count() {
-            2 => self.issued(token).await?,
-            _ => self.access_token(&Secret::new(token)).await?,
+        let checked = match is_jwt(token) {
+            true => self.issued(token).await?,
+            false => self.access_token(&Secret::new(token)).await?,
         };
         Ok(self.counted(checked, address).await)
     }
 
-    /// An agent that is managed with a token of a trusted issuer. The audience of the token names the agent, and its
-    /// tenant must be the agent's (contract section 17.7).
-    pub async fn managed_agent(
+    /// Whoever manages an agent: its gateway, or a token of a trusted issuer. The audience of such a token names the
+    /// agent, and its tenant must be the agent's (contract section 17.7).
+    pub async fn manager(
         &self,
         headers: &HeaderMap,
         address: Option<IpAddr>,
     ) -> Result<Authentication, Fault> {
-        let Some(token) = bearer(headers) else {
-            return Ok(Authentication::Refused(CredentialRefusal::Missing));
+        let Some(token) = bearer(headers).filter(|token| is_jwt(token)) else {
+            return self.connecting_agent(headers, address).await;
         };
         let checked = self.issued_for_agent(token).await?;
         Ok(self.counted(checked, address).await)

@@ -1,11 +1,11 @@
-//! Settings of one gateway credential: its wake URL, and the bots that it may speak for.
+//! Settings of one gateway credential: its wake URL, the bots that it may speak for, and its route keys.
 
 use std::sync::Arc;
 
-use ledger::{BotRef, GatewaySettings, GatewaySetup};
+use ledger::{BotRef, CLAIMS_OF_AN_AGENT, ClaimFilter, GatewaySettings, GatewaySetup, ScopeClaim};
 use posthouse_wire::{GatewayId, InstanceId};
 
-use crate::{Fault, RosterView};
+use crate::{Fault, PlaceClaims, RosterView};
 
 /// New settings of a gateway. `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,18 @@ pub struct GatewayChange {
     pub wake_url: Option<Option<String>>,
     /// The bots that it may speak for from its next connection on. An empty list means every bot of its agent.
     pub bots: Option<Vec<BotRef>>,
+    /// Chats and scopes that it claims for its agent on shared bots, as if it had provisioned itself with them.
+    pub route_keys: Option<Vec<String>>,
+}
+
+/// Result of changing the settings of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatewayChanged {
+    Done,
+    /// The agent has no such gateway, or it is revoked.
+    NoGateway,
+    /// The gateway speaks for no shared bot, or for several of one platform, so nobody knows what the keys are for.
+    UnclearBot,
 }
 
 /// Reads and changes the settings of gateways.
@@ -21,6 +33,7 @@ pub struct GatewayChange {
 pub struct Gateways {
     pub(crate) records: Arc<dyn GatewaySettings>,
     pub(crate) roster: RosterView,
+    pub(crate) claims: PlaceClaims,
 }
 
 impl Gateways {
@@ -29,22 +42,63 @@ impl Gateways {
         Ok(self.records.gateway_setups(agent).await?)
     }
 
-    /// Changes the settings of a gateway. False when the agent has no such gateway.
+    /// What the gateways of an agent claim, live or not.
+    pub async fn claims_of(&self, agent: &InstanceId) -> Result<Vec<ScopeClaim>, Fault> {
+        let filter = ClaimFilter { on: None, instance: Some(agent.clone()) };
+        let mut claims = self.claims.list(filter, 0, CLAIMS_OF_AN_AGENT).await?;
+        claims.retain(|claim| claim.gateway.is_some());
+        Ok(claims)
+    }
+
+    /// Changes the settings of a gateway. Whatever is changed before a refusal stays.
     pub async fn change(
         &self,
         of: &InstanceId,
         gateway: &GatewayId,
         change: GatewayChange,
-    ) -> Result<bool, Fault> {
-        let mut found = true;
+    ) -> Result<GatewayChanged, Fault> {
+        let setups = self.records.gateway_setups(of).await?;
+        if !setups.iter().any(|setup| setup.gateway == *gateway) {
+            return Ok(GatewayChanged::NoGateway);
+        }
         if let Some(bots) = change.bots {
-            found = self.records.set_gateway_bots(of, gateway, bots).await?;
+            self.records.set_gateway_bots(of, gateway, bots).await?;
         }
         if let Some(url) = change.wake_url {
-            found = self.records.set_gateway_wake_url(of, gateway, url.as_deref()).await?;
+            self.records.set_gateway_wake_url(of, gateway, url.as_deref()).await?;
         }
+        let changed = match change.route_keys {
+            Some(keys) => self.claim(of, gateway, &keys).await?,
+            None => GatewayChanged::Done,
+        };
         self.roster.agent_changed(of);
-        Ok(found)
+        Ok(changed)
+    }
+
+    /// Replaces what a gateway claims, on the shared bots that it speaks for.
+    async fn claim(
+        &self,
+        of: &InstanceId,
+        gateway: &GatewayId,
+        keys: &[String],
+    ) -> Result<GatewayChanged, Fault> {
+        let mut bots = self.roster.records().identities(of).await?;
+        self.narrow(gateway, &mut bots).await?;
+        let mut shared: Vec<BotRef> = Vec::new();
+        for on in bots {
+            let bot = self.roster.records().bot(&on.platform, &on.bot).await?;
+            if bot.is_some_and(|bot| bot.shared) {
+                shared.push(on);
+            }
+        }
+        let several = |on: &BotRef| shared.iter().filter(|other| other.platform == on.platform).count() > 1;
+        if shared.is_empty() && !keys.is_empty() || shared.iter().any(several) {
+            return Ok(GatewayChanged::UnclearBot);
+        }
+        for on in &shared {
+            self.claims.replace_of_gateway(of, gateway, on, keys).await?;
+        }
+        Ok(GatewayChanged::Done)
     }
 
     /// Leaves of these bots only those that a gateway may speak for.

@@ -46,7 +46,7 @@ pub use gate::{
     may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
-pub use gateways::{GatewayChange, Gateways};
+pub use gateways::{GatewayChange, GatewayChanged, Gateways};
 pub use identity::{Identity, Parts};
 pub use issuers::TrustedIssuers;
 pub use metrics::Metrics;

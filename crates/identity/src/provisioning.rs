@@ -7,7 +7,7 @@ use std::time::Duration;
 use errand::Errand;
 use ledger::{
     BotRef, DraftedSecret, Generation, Instance, ProvisionDraft, ProvisionRequest, ProvisionResult,
-    Provisioning, ScopeClaims, WantedAgent, WantedBot,
+    Provisioning, WantedAgent, WantedBot,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::enrolment::ProvisionCall;
@@ -16,7 +16,7 @@ use posthouse_wire::session_key::UNKNOWN_PLATFORM;
 use posthouse_wire::{GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::Keyring;
 
-use crate::{Fault, Principal, RosterView};
+use crate::{Fault, PlaceClaims, Principal, RosterView};
 
 /// Attempts to store a request while others change what it concerns.
 const ATTEMPTS: usize = 3;
@@ -44,7 +44,7 @@ pub struct ProvisionedGateway {
 pub struct GatewayProvisioning {
     pub(crate) keyring: Keyring,
     pub(crate) records: Arc<dyn Provisioning>,
-    pub(crate) claims: Arc<dyn ScopeClaims>,
+    pub(crate) claims: PlaceClaims,
     pub(crate) roster: RosterView,
     pub(crate) errand: Errand,
     pub(crate) timepiece: Timepiece,
@@ -195,11 +195,7 @@ impl GatewayProvisioning {
         keys: &[String],
     ) -> Result<Vec<String>, Fault> {
         let Some(on) = on else { return Ok(Vec::new()) };
-        let replaced = self.claims.replace_of_gateway(instance, gateway, on, keys).await?;
-        for place in &replaced.changed {
-            self.roster.bot_changed(&place.on);
-        }
-        Ok(replaced.live)
+        Ok(self.claims.replace_of_gateway(instance, gateway, on, keys).await?.live)
     }
 }
 

@@ -1,13 +1,17 @@
 //! Admin API: settings of one gateway credential of an agent.
 
-use identity::GatewayChange;
-use ledger::{BOTS_OF_A_GATEWAY, GatewaySetup, Instance};
-use posthouse_wire::GatewayId;
+use identity::{GatewayChange, GatewayChanged};
+use ledger::{BOTS_OF_A_GATEWAY, BotRef, GatewaySetup, Instance, ScopeClaim};
+use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::Serialize;
 
 use super::{AgentChange, ShownIdentity, identity};
 use crate::problem::AdminProblem;
 use crate::routes::Parts;
+
+/// Most route keys of a gateway, and the longest in bytes.
+const KEYS: usize = 256;
+const LONGEST_KEY: usize = 256;
 
 /// A gateway with its settings.
 #[derive(Serialize)]
@@ -18,12 +22,41 @@ pub(crate) struct ShownGateway {
     wake_url: Option<String>,
     /// The bots that it may speak for. Empty: every bot of the agent.
     bots: Vec<ShownIdentity>,
+    /// What it claims on shared bots.
+    route_keys: Vec<ShownRouteKey>,
 }
 
-impl From<GatewaySetup> for ShownGateway {
-    fn from(setup: GatewaySetup) -> Self {
+impl From<BotRef> for ShownIdentity {
+    fn from(BotRef { platform, bot }: BotRef) -> Self {
+        Self { platform, id: bot }
+    }
+}
+
+#[derive(Serialize)]
+struct ShownRouteKey {
+    platform: Platform,
+    bot: BotId,
+    key: String,
+    live: bool,
+}
+
+impl ShownGateway {
+    fn new(setup: GatewaySetup, claims: &[ScopeClaim]) -> Self {
         let bots = setup.bots.into_iter().map(ShownIdentity::from).collect();
-        Self { gateway_id: setup.gateway, names: setup.names, wake_url: setup.wake_url, bots }
+        let own = claims.iter().filter(|claim| claim.gateway.as_ref() == Some(&setup.gateway));
+        let route_keys = own.map(|claim| ShownRouteKey {
+            platform: claim.on.platform.clone(),
+            bot: claim.on.bot.clone(),
+            key: claim.value.clone(),
+            live: claim.live,
+        });
+        Self {
+            route_keys: route_keys.collect(),
+            gateway_id: setup.gateway,
+            names: setup.names,
+            wake_url: setup.wake_url,
+            bots,
+        }
     }
 }
 
@@ -35,17 +68,23 @@ impl AgentChange {
             None => None,
         };
         let Some(gateway) = self.gateway_id.clone() else {
-            return match bots {
-                Some(_) => Err(unfit("gateway_bots needs gateway_id")),
-                None => Ok(None),
+            return match bots.is_some() || self.route_keys.is_some() {
+                true => Err(unfit("gateway_bots and route_keys need gateway_id")),
+                false => Ok(None),
             };
         };
         if bots.as_ref().is_some_and(|bots| bots.len() > BOTS_OF_A_GATEWAY) {
             return Err(unfit("a gateway can be limited to at most 64 bots"));
         }
-        let change = GatewayChange { wake_url: self.wake_url.take(), bots };
-        if change.wake_url.is_none() && change.bots.is_none() && self.generation.is_none() {
-            return Err(unfit("gateway_id needs generation, wake_url or gateway_bots"));
+        let route_keys = self.route_keys.take();
+        let fits =
+            |key: &String| (1..=LONGEST_KEY).contains(&key.len()) && !key.chars().any(char::is_control);
+        if route_keys.as_ref().is_some_and(|keys| keys.len() > KEYS || !keys.iter().all(fits)) {
+            return Err(unfit("route_keys may hold 256 keys of 1 to 256 bytes each"));
+        }
+        let change = GatewayChange { wake_url: self.wake_url.take(), bots, route_keys };
+        if is_empty(&change) && self.generation.is_none() {
+            return Err(unfit("gateway_id needs generation, wake_url, gateway_bots or route_keys"));
         }
         Ok(Some((gateway, change)))
     }
@@ -65,14 +104,30 @@ impl Parts {
         gateway: &GatewayId,
         change: GatewayChange,
     ) -> Result<(), AdminProblem> {
-        if change.wake_url.is_none() && change.bots.is_none() {
+        if is_empty(&change) {
             return Ok(());
         }
-        match self.identity.gateways.change(&of.id, gateway, change).await? {
-            true => Ok(()),
-            false => Err(no_such_gateway(of)),
+        // New route keys replace earlier ones, so the agent may lose places.
+        let changing = self.identity.gateways.change(&of.id, gateway, change);
+        let removals = self.relay.route_removals();
+        match removals.take_away(changing, |_| vec![of.id.clone()]).await? {
+            GatewayChanged::Done => Ok(()),
+            GatewayChanged::NoGateway => Err(no_such_gateway(of)),
+            GatewayChanged::UnclearBot => Err(unfit(
+                "route keys need one shared bot of each platform: limit the gateway with gateway_bots (--bot)",
+            )),
         }
     }
+
+    pub(super) async fn gateway_settings(&self, of: &InstanceId) -> Result<Vec<ShownGateway>, AdminProblem> {
+        let setups = self.identity.gateways.of(of).await?;
+        let claims = self.identity.gateways.claims_of(of).await?;
+        Ok(setups.into_iter().map(|setup| ShownGateway::new(setup, &claims)).collect())
+    }
+}
+
+fn is_empty(change: &GatewayChange) -> bool {
+    change.wake_url.is_none() && change.bots.is_none() && change.route_keys.is_none()
 }
 
 pub(super) fn no_such_gateway(of: &Instance) -> AdminProblem {

@@ -188,7 +188,7 @@ async fn a_token_opens_nothing_but_joining() {
     assert_eq!(authenticator.cron_agent(&headers(&value)).await.unwrap(), refused);
     assert_eq!(authenticator.connecting_agent(&headers(&value), None).await.unwrap(), refused);
     assert_eq!(authenticator.operator(&headers(&value), None).await, refused);
-    assert_eq!(authenticator.managed_agent(&headers(&value), None).await.unwrap(), refused);
+    assert_eq!(authenticator.manager(&headers(&value), None).await.unwrap(), refused);
 }
 
 #[tokio::test]
@@ -497,7 +497,7 @@ async fn a_token_for_an_agent_manages_that_agent_of_its_own_tenant() {
         format!("Bearer {}", key.token(&json!({ "alg": "ES256", "kid": "k1" }), &claims))
     };
     let manages =
-        async |value: &str| server.identity.authenticator.managed_agent(&headers(value), None).await.unwrap();
+        async |value: &str| server.identity.authenticator.manager(&headers(value), None).await.unwrap();
     let audience = |agent: &str| json!(format!("agent:{agent}"));
     let known =
         Principal::Agent { agent: heron.record().await, by: AgentCredential::Issuer(ISSUER.to_owned()) };

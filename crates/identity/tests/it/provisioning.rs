@@ -1,6 +1,8 @@
 //! Gateways that provision themselves when they start.
 
-use identity::{AgentCredential, Authentication, Principal, ProvisionedGateway};
+use identity::{
+    AgentCredential, Authentication, GatewayChange, GatewayChanged, Principal, ProvisionedGateway,
+};
 use ledger::{AdmittedTenant, BotRef, Owner};
 use posthouse_wire::enrolment::ProvisionCall;
 use posthouse_wire::{Secret, TenantId, token};
@@ -211,8 +213,11 @@ async fn a_gateway_that_the_operator_limited_gets_no_other_bot() {
     server.has_shared_bot(&one, None).await;
     server.has_shared_bot(&two, None).await;
     let got = acme.asks(&call("gw-1", json!({}))).await.unwrap();
-    let limit = identity::GatewayChange { bots: Some(vec![two.clone()]), ..Default::default() };
-    assert!(server.identity.gateways.change(&got.instance, &got.gateway, limit).await.unwrap());
+    let limit = GatewayChange { bots: Some(vec![two.clone()]), ..Default::default() };
+    assert_eq!(
+        server.identity.gateways.change(&got.instance, &got.gateway, limit).await.unwrap(),
+        GatewayChanged::Done
+    );
     assert!(acme.asks(&call("gw-1", json!({ "platform": "discord", "botId": "1" }))).await.is_none());
     acme.asks(&call("gw-1", json!({ "platform": "discord" }))).await.unwrap();
     assert_eq!(server.identities(&got).await, [two]);
@@ -289,6 +294,37 @@ async fn only_proven_route_keys_are_live_and_nobody_learns_whose_the_others_are(
 }
 
 #[tokio::test]
+async fn the_operator_declares_route_keys_for_a_gateway_that_never_provisions() {
+    let server = TestServer::open().await;
+    let acme = SelfHoster::of(&server, "acme").await;
+    let (one, two) = (bot("discord", "1"), bot("discord", "2"));
+    server.has_shared_bot(&one, None).await;
+    server.has_shared_bot(&two, None).await;
+    let got = acme.asks(&call("gw-1", json!({}))).await.unwrap();
+    let gateways = &server.identity.gateways;
+    let keys = |keys: &[&str]| GatewayChange {
+        route_keys: Some(keys.iter().map(|key| (*key).to_owned()).collect()),
+        ..GatewayChange::default()
+    };
+    let change = async |change| gateways.change(&got.instance, &got.gateway, change).await.unwrap();
+    assert_eq!(change(keys(&["guild-1"])).await, GatewayChanged::UnclearBot, "it has no shared bot");
+    acme.asks(&call("gw-1", json!({ "platform": "discord", "botId": "1" }))).await.unwrap();
+    assert_eq!(change(keys(&["guild-1", "guild-2"])).await, GatewayChanged::Done);
+    let claimed = async || {
+        let claims = gateways.claims_of(&got.instance).await.unwrap();
+        claims.into_iter().map(|claim| (claim.value, claim.live)).collect::<Vec<_>>()
+    };
+    assert_eq!(claimed().await, [("guild-1".to_owned(), false), ("guild-2".to_owned(), false)]);
+    acme.asks(&call("gw-1", json!({ "platform": "discord", "botId": "2" }))).await.unwrap();
+    assert_eq!(change(keys(&["guild-1"])).await, GatewayChanged::UnclearBot, "it has two");
+    let limited = GatewayChange { bots: Some(vec![two]), ..keys(&["guild-3"]) };
+    assert_eq!(change(limited).await, GatewayChanged::Done);
+    assert_eq!(claimed().await, [("guild-3".to_owned(), false)]);
+    assert_eq!(change(keys(&[])).await, GatewayChanged::Done);
+    assert_eq!(claimed().await, []);
+}
+
+#[tokio::test]
 async fn many_calls_at_once_make_one_agent_with_one_secret() {
     let server = TestServer::open().await;
     let acme = SelfHoster::of(&server, "acme").await;
@@ -326,7 +362,7 @@ async fn an_agent_and_its_tenant_are_removed_with_what_provisioning_left() {
     server.has_shared_bot(&on, None).await;
     let wanted = json!({ "platform": "discord", "routeKeys": ["g"], "wakeUrl": "http://127.0.0.1:9/" });
     let got = acme.asks(&call("gw-1", wanted)).await.unwrap();
-    let limit = identity::GatewayChange { bots: Some(vec![on]), ..Default::default() };
+    let limit = GatewayChange { bots: Some(vec![on]), ..Default::default() };
     server.identity.gateways.change(&got.instance, &got.gateway, limit).await.unwrap();
     let accounts = &server.identity.accounts;
     assert_eq!(accounts.remove_agent(&got.instance).await.unwrap(), ledger::Removed::Gone);

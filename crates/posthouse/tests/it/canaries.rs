@@ -120,7 +120,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
-    assert_eq!(tokens.len(), 24);
+    assert_eq!(tokens.len(), 25);
     for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {
@@ -156,7 +156,8 @@ const PRIVATE_KEYS: [(&[u8], &str); 2] = [
     (b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01", "IBADANBgkqhkiG9w0BAQEF"),
 ];
 
-/// The secrets of enrolments: a token that was used, one that was not, and what the used one was exchanged for.
+/// The secrets of enrolments: a token that was used, one that was not, what the used one was exchanged for, and what a
+/// gateway got that provisioned itself.
 async fn enrolment_of(server: &TestServer, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
     let token = || {
         let made = server.does(&["enroll-token", "create", "--tenant", "acme", "--agent", "heron"]);
@@ -173,7 +174,18 @@ async fn enrolment_of(server: &TestServer, heron: &Value, answers: &mut Vec<Stri
     let given: Value = serde_json::from_str(&enroll(&used).await).unwrap();
     answers.push(enroll(&used).await);
     let secret = |name: &str| given[name].as_str().unwrap().to_owned();
-    vec![secret("secret"), secret("deliveryKey"), used, unused]
+    // A gateway that provisions itself gets the same secret twice.
+    let provision = async |platform: &str| {
+        let request = reqwest::Client::new().post(format!("{}/relay/provision", server.url));
+        let body = serde_json::json!({ "gatewayId": "gw-desk", "platform": platform });
+        let request = request.bearer_auth(access["access_token"].as_str().unwrap()).json(&body);
+        request.send().await.unwrap().text().await.unwrap()
+    };
+    let provisioned: Value = serde_json::from_str(&provision("relay").await).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&provision("relay").await).unwrap(), provisioned);
+    answers.push(provision("nowhere").await);
+    let provisioned = provisioned["secret"].as_str().unwrap().to_owned();
+    vec![secret("secret"), secret("deliveryKey"), used, unused, provisioned]
 }
 
 /// Everything that can be presented at the HTTP doors, each after it was presented there and elsewhere.

@@ -1,4 +1,4 @@
-//! HTTP routes of the relay on the real binary: enrolment of gateways, and their relevance policies.
+//! HTTP routes of the relay on the real binary: enrolling and provisioning gateways, and their relevance policies.
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,16 @@ fn text(value: &Value) -> &str {
 type Heard = (u16, Vec<(String, String)>, String);
 
 async fn enrolls(server: &TestServer, authorization: Option<&str>, body: &str) -> Heard {
+    posts(server, "enroll", authorization, body).await
+}
+
+async fn provisions(server: &TestServer, authorization: Option<&str>, body: &Value) -> Heard {
+    posts(server, "provision", authorization, &body.to_string()).await
+}
+
+async fn posts(server: &TestServer, path: &str, authorization: Option<&str>, body: &str) -> Heard {
     let request = reqwest::Client::new()
-        .post(format!("{}/relay/enroll", server.url))
+        .post(format!("{}/relay/{path}", server.url))
         .header("content-type", "application/json")
         .body(body.to_owned());
     let request = match authorization {
@@ -206,4 +214,119 @@ async fn a_gateway_declares_its_relevance_policy_and_the_operator_sees_and_clear
     assert_eq!(shown(), expected, "what was refused changed nothing");
     server.does(&["agent", "change", "heron", "--tenant", "acme", "--clear-relevance"]);
     assert_eq!(shown(), json!([]));
+}
+
+/// The body of a stock gateway that provisions itself, with one field changed.
+fn provisioning(name: &str, value: Value) -> Value {
+    let mut body = json!({ "gatewayId": "gw-laptop", "platform": "web", "botId": "", "gatewayEndpoint": "",
+        "routeKeys": [] });
+    body[name] = value;
+    body
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_provisions_itself_and_the_operator_sees_and_changes_its_settings() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    let client = server.does(&["client", "create", "--tenant", "acme"]);
+    let caller = bearer(&server, &client).await;
+    let whole = provisioning("displayName", json!("Grey Heron"));
+    let (status, headers, body) = provisions(&server, Some(&caller), &whole).await;
+    assert_eq!(status, 200, "{body}");
+    assert!(headers.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{headers:?}");
+    let given: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&given["secretIssued"], &given["routeKeys"]), (&json!(true), &json!([])));
+    assert_eq!((text(&given["secret"]).len(), given.get("warnings")), (64, None));
+    let again = provisions(&server, Some(&caller), &provisioning("platform", json!("relay"))).await;
+    assert_eq!(serde_json::from_str::<Value>(&again.2).unwrap(), given, "the same for its next platform");
+
+    let shown = || server.does(&["agent", "show", "gw-laptop", "--tenant", "acme"]);
+    assert_eq!(shown()["display_name"], "Grey Heron");
+    let gateway = text(&given["gatewayId"]);
+    let settings = json!([{ "gateway_id": gateway, "names": ["gw-laptop"], "wake_url": null, "bots": [],
+        "route_keys": [] }]);
+    assert_eq!(shown()["gateway_settings"], settings);
+    let change = |options: &[&str]| {
+        let start = ["agent", "change", "gw-laptop", "--tenant", "acme", "--gateway", gateway];
+        server.does(&[&start, options].concat());
+    };
+    let own = text(&shown()["instance_id"]).to_owned();
+    change(&["--bot", &format!("web:{own}"), "--wake-url", "https://run.example/wake"]);
+    assert_eq!(shown()["gateway_settings"][0]["bots"], json!([{ "platform": "web", "id": own }]));
+    assert_eq!(shown()["wake_url"], "https://run.example/wake");
+    change(&["--all-bots", "--no-wake-url", "--no-route-keys", "--generation", "newer"]);
+    assert_eq!(shown()["gateway_settings"], settings);
+    let fails = |words: &[&str]| {
+        let output = server.tries(words);
+        assert!(!output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let refused = fails(&["agent", "change", "gw-laptop", "--gateway", "gw_0", "--all-bots"]);
+    assert!(refused.contains("no such gateway credential"), "{refused}");
+    for wrong in [
+        &["agent", "change", "gw-laptop", "--bot", "web:x"][..],
+        &["agent", "change", "gw-laptop", "--gateway", gateway],
+        &["agent", "change", "gw-laptop", "--gateway", gateway, "--hold-back", "on"],
+    ] {
+        fails(wrong);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_not_provision_gets_one_answer_and_malformed_bodies_are_refused() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    for tenant in ["acme", "globex"] {
+        server.does(&["tenant", "create", tenant]);
+    }
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let stranger = server.does(&["agent", "create", "wren", "--tenant", "globex"]);
+    let client = server.does(&["client", "create", "--tenant", "acme"]);
+    let caller = bearer(&server, &client).await;
+    let absent = provisions(&server, Some(&caller), &provisioning("platform", json!("nowhere"))).await;
+    assert_eq!((absent.0, absent.2.contains(r#""error""#)), (403, true), "{}", absent.2);
+    for (what, body) in [
+        ("another tenant's agent", provisioning("instanceId", stranger["instance_id"].clone())),
+        ("an unknown agent", provisioning("instanceId", json!("inst_0"))),
+        ("no name", provisioning("instanceId", json!("a b"))),
+    ] {
+        assert_eq!(provisions(&server, Some(&caller), &body).await, absent, "{what}");
+    }
+    let own = bearer(&server, &heron).await;
+    let other = provisioning("instanceId", json!("wren"));
+    assert_eq!(provisions(&server, Some(&own), &other).await, absent, "an agent provisions only itself");
+
+    let gateway = crate::matrix::gateway_token(&heron);
+    let jwt = "Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.AAAA";
+    for wrong in [None, Some("Bearer guess"), Some(gateway.as_str()), Some(jwt)] {
+        let (status, _, body) = provisions(&server, wrong, &provisioning("botId", json!(""))).await;
+        assert_eq!((status, body.contains(r#""error""#)), (401, true), "{wrong:?}: {body}");
+    }
+    let long = "x".repeat(257);
+    for body in [
+        json!([]),
+        json!({ "gatewayId": "gw-1" }),
+        provisioning("gatewayId", json!("")),
+        provisioning("gatewayId", json!(7)),
+        provisioning("gatewayId", json!(&long)),
+        provisioning("gatewayId", json!("a\u{7}b")),
+        provisioning("platform", json!(" ")),
+        provisioning("botId", json!(&long)),
+        provisioning("routeKeys", json!("guild")),
+        provisioning("routeKeys", json!([7])),
+        provisioning("routeKeys", json!([&long])),
+        provisioning("routeKeys", json!(vec!["x"; 257])),
+        provisioning("instanceId", json!(["inst_0"])),
+        provisioning("wakeUrl", json!({})),
+    ] {
+        let (status, _, answer) = provisions(&server, Some(&caller), &body).await;
+        assert_eq!((status, answer.contains(r#""error""#)), (400, true), "{body}: {answer}");
+    }
+    let large = provisioning("routeKeys", json!(vec!["x"; 100_000]));
+    assert_eq!(provisions(&server, Some(&caller), &large).await.0, 413);
+    let private = provisioning("wakeUrl", json!("https://169.254.169.254/latest/meta-data"));
+    let (status, _, answer) = provisions(&server, Some(&caller), &private).await;
+    assert_eq!((status, answer.contains("169.254")), (200, false), "{answer}");
+    assert!(answer.contains(r#""warnings":["wake URL: "#), "{answer}");
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use http_kit::{ClientAddress, read_body};
-use identity::Authentication;
+use identity::{AgentCredential, Authentication, Principal};
 use ledger::{AgentPrincipals, AuthorPolicy, BotRef, ClaimFilter};
 use posthouse_wire::{InstanceId, Platform, UserId};
 use serde::Deserialize;
@@ -68,11 +68,12 @@ impl ManageCall {
         let (head, body) = request.into_parts();
         let authenticator = &door.relay.0.identity.authenticator;
         let address = head.extensions.get().map(|ClientAddress(address)| *address);
-        let checked = authenticator.connecting_agent(&head.headers, address).await;
-        let caller = ContractError::known(checked, &head)?;
-        match caller.gateway() {
-            Some(owner) => Ok(Self { agent: owner.instance, body }),
-            None => Err(ContractError::refused(&Authentication::Known(caller))),
+        let checked = authenticator.manager(&head.headers, address).await;
+        match ContractError::known(checked, &head)? {
+            Principal::Agent { agent, by: AgentCredential::Gateway(_) | AgentCredential::Issuer(_) } => {
+                Ok(Self { agent: agent.id.clone(), body })
+            }
+            caller => Err(ContractError::refused(&Authentication::Known(caller))),
         }
     }
 

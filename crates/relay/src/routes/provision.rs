@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use http_kit::{ClientAddress, read_body};
+use identity::ProvisionedGateway;
 use posthouse_wire::enrolment::{ProvisionAnswer, ProvisionCall};
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
-use crate::Fault;
 use crate::metrics::Why;
 
 /// Largest body: the most route keys of the greatest length, with room for escapes.
@@ -37,9 +37,12 @@ pub(super) async fn provision(
     let checked = identity.authenticator.enroller(&head.headers, address).await;
     let caller = ContractError::known(checked, &head)?;
     let call = read(&read_body(body, LARGEST).await?)?;
-    let provisioned = identity.gateway_provisioning.provision(&caller, &call).await;
+    // The route keys replace earlier ones, so the agent may lose places.
+    let provisioning = identity.gateway_provisioning.provision(&caller, &call);
+    let losing = |done: &Option<ProvisionedGateway>| done.iter().map(|done| done.instance.clone()).collect();
+    let provisioned = door.relay.0.route_removals.take_away(provisioning, losing).await;
     let count = |why| door.relay.0.metrics.provisionings.get_or_create(&Why { why }).inc();
-    let Some(provisioned) = provisioned.map_err(Fault::from)? else {
+    let Some(provisioned) = provisioned? else {
         count("refused");
         tracing::debug!(caller = caller.limit_key(), "a gateway could not provision itself");
         return Err(NOT_PROVISIONED);

@@ -1,6 +1,6 @@
 //! The handshake (section 7).
 
-use identity::{Enrolment, GatewayChange};
+use identity::{Enrolment, GatewayChange, GatewayChanged};
 use ledger::{BotRef, Discriminator, Generation};
 use relay::Proof;
 use serde_json::json;
@@ -343,11 +343,12 @@ async fn a_gateway_that_is_limited_to_a_bot_speaks_for_no_other() {
     let laptop = heron.with_another_gateway("gw_laptop").await;
     let gateways = &server.identity.gateways;
     let limit = |bots: &[BotRef]| GatewayChange { bots: Some(bots.to_vec()), ..GatewayChange::default() };
-    assert!(
+    assert_eq!(
         gateways
             .change(&heron.instance, &laptop.gateway, limit(std::slice::from_ref(&discord)))
             .await
-            .unwrap()
+            .unwrap(),
+        GatewayChanged::Done
     );
     let hello =
         |on: &BotRef| json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()});
@@ -363,12 +364,19 @@ async fn a_gateway_that_is_limited_to_a_bot_speaks_for_no_other() {
     gateway.sends("r1", "5", "hi").await;
     assert_eq!(gateway.hears().await["requestId"], "r1", "no descriptor came before the result");
     // The other gateway of the agent is not limited, and neither is this one any more.
-    assert!(gateways.change(&heron.instance, &laptop.gateway, limit(&[])).await.unwrap());
+    assert_eq!(
+        gateways.change(&heron.instance, &laptop.gateway, limit(&[])).await.unwrap(),
+        GatewayChanged::Done
+    );
     for agent in [&heron, &laptop] {
         let mut gateway = agent.dials().await;
         gateway.say(hello(&telegram)).await;
         assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
     }
     let crow = server.enrol("rival", "crow", &[]).await;
-    assert!(!gateways.change(&crow.instance, &laptop.gateway, limit(&[])).await.unwrap(), "not its own");
+    assert_eq!(
+        gateways.change(&crow.instance, &laptop.gateway, limit(&[])).await.unwrap(),
+        GatewayChanged::NoGateway,
+        "not its own"
+    );
 }

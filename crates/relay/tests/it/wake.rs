@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
-use identity::{Enrolment, GatewayChange};
+use identity::{Enrolment, GatewayChange, GatewayChanged};
 use serde_json::json;
 
 use crate::repeats::in_a_house_of_its_own;
@@ -265,20 +265,32 @@ async fn the_wake_url_of_a_gateway_is_called_instead_of_the_agents() {
         ..GatewayChange::default()
     };
     let wakes = async || assert!(server.relay.wake_calls().wake(&heron.instance).await);
-    assert!(gateways.change(&heron.instance, &laptop.gateway, at(Some(&first))).await.unwrap());
+    assert_eq!(
+        gateways.change(&heron.instance, &laptop.gateway, at(Some(&first))).await.unwrap(),
+        GatewayChanged::Done
+    );
     wakes().await;
     first.has_rung(1).await;
     server.winds(seconds(1));
-    assert!(gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap());
+    assert_eq!(
+        gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap(),
+        GatewayChanged::Done
+    );
     wakes().await;
     second.has_rung(1).await;
     // The one that was set last ends with its credential, the other by command. Then the agent's is called again.
     let which = identity::WhichCredentials::Gateway(desk.gateway.clone());
     server.identity.accounts.revoke(&heron.instance, which).await.unwrap();
-    assert!(!gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap());
+    assert_eq!(
+        gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap(),
+        GatewayChanged::NoGateway
+    );
     wakes().await;
     first.has_rung(2).await;
-    assert!(gateways.change(&heron.instance, &laptop.gateway, at(None)).await.unwrap());
+    assert_eq!(
+        gateways.change(&heron.instance, &laptop.gateway, at(None)).await.unwrap(),
+        GatewayChanged::Done
+    );
     wakes().await;
     agents.has_rung(1).await;
     assert_eq!((first.rung(), second.rung()), (2, 1));
