@@ -15,6 +15,7 @@ mod audit;
 mod auth;
 mod backup;
 mod bots;
+mod capabilities;
 mod clients;
 mod connectors;
 mod enroll_tokens;

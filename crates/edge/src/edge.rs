@@ -15,6 +15,7 @@ use vault::Vault;
 use crate::Fault;
 use crate::asked_prompts::AskedPrompts;
 use crate::bots::{Bots, OpenedBot};
+use crate::context_buffer::ContextBuffer;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
@@ -74,7 +75,7 @@ impl Edge {
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
-                (prompts.clone(), threads.clone()),
+                (prompts.clone(), threads.clone(), ContextBuffer::new(parts.timepiece.clone())),
             ),
             prompts,
             threads,

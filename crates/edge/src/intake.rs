@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
 use ledger::{BotRef, LimitReached, ShownPrompt};
-use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
+use posthouse_wire::{ChatId, EntryId, Event, PromptToken, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay, StopRule};
 use vault::{Captured, Vault};
 
 use crate::Fault;
 use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
+use crate::context_buffer::ContextBuffer;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
@@ -20,6 +21,9 @@ use crate::platform::{
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
+
+/// The gate's reason for a message in a group that is for no agent.
+const NOT_ADDRESSED: &str = "not_addressed";
 
 /// Stores arrivals. Webhooks, pollers and the web chat share it.
 #[derive(Clone)]
@@ -31,6 +35,7 @@ pub struct Intake {
     metrics: Arc<Metrics>,
     prompts: AskedPrompts,
     threads: OwnThreads,
+    context: ContextBuffer,
 }
 
 /// The result for the arrivals of one reading.
@@ -78,9 +83,9 @@ impl Intake {
         identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
-        (prompts, threads): (AskedPrompts, OwnThreads),
+        (prompts, threads, context): (AskedPrompts, OwnThreads, ContextBuffer),
     ) -> Self {
-        Self { vault, relay, identity, notices, metrics, prompts, threads }
+        Self { vault, relay, identity, notices, metrics, prompts, threads, context }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -213,7 +218,10 @@ impl Intake {
         let approach = Approach { on, shared: bot.shared, bearings, addressed, person };
         let admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
-            GateDecision::Ignored(reason) => return dropped(reason, false),
+            GateDecision::Ignored(reason) => {
+                self.keep_nearby(on, &event, reason).await?;
+                return dropped(reason, false);
+            }
             GateDecision::Stranger(stranger) => {
                 self.offer_pairing(platform, bot, &event.source, stranger).await?;
                 return dropped("stranger", false);
@@ -232,11 +240,24 @@ impl Intake {
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
         }
+        if platform.descriptor(bot).supports_context {
+            event.context = self.context.around(on, &event.source);
+        }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
         let entrant = Entrant { event, id, dedup, references, accepted: received, receipt: None, stop };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+    }
+
+    /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes
+    /// reaches no agent, not even so.
+    async fn keep_nearby(&self, on: &BotRef, event: &Event, reason: &str) -> Result<(), Fault> {
+        let is_nearby = reason == NOT_ADDRESSED && self.context.listens(on, &event.source);
+        if is_nearby && !self.identity.gate.access().is_denied(on, &event.source).await? {
+            self.context.keep(on, event);
+        }
+        Ok(())
     }
 
     /// Records that a prompt has its answer, and takes its buttons away.

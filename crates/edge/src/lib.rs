@@ -10,6 +10,7 @@ mod asked_prompts;
 mod bot_lifecycle;
 mod bots;
 mod config;
+mod context_buffer;
 mod edge;
 mod egress;
 mod fault;

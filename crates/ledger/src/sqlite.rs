@@ -39,9 +39,9 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Prompts, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Threads, Tokens, Traces, Usage,
-    VaultRecords,
+    Access, Arms, Audit, CapabilityUses, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox,
+    Invitations, Outbox, Prompts, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Threads, Tokens,
+    Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -130,6 +130,10 @@ impl Ledger {
     }
 
     pub fn traces(&self) -> Arc<dyn Traces> {
+        self.0.clone()
+    }
+
+    pub fn capability_uses(&self) -> Arc<dyn CapabilityUses> {
         self.0.clone()
     }
 

@@ -114,6 +114,7 @@ impl TestServer {
             traces: ledger.traces(),
             audit: ledger.audit(),
             usage: ledger.usage(),
+            uses: ledger.capability_uses(),
             relay: relay.clone(),
             clock,
             post: post.clone(),

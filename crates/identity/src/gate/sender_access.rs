@@ -83,6 +83,11 @@ impl SenderAccess {
         Ok(Stranger::new(version, on, source).map_or(SenderVerdict::Denied, SenderVerdict::Stranger))
     }
 
+    /// Whether the operator has denied this sender or their chat.
+    pub async fn is_denied(&self, on: &BotRef, source: &Source) -> Result<bool, Fault> {
+        Ok(self.decisions(self.roster.bot_version(on), on, source).await?.denied)
+    }
+
     async fn decisions(&self, version: u64, on: &BotRef, source: &Source) -> Result<SenderDecisions, Fault> {
         let Source { user_id, chat_id, parent_chat_id, .. } = source;
         let key: SenderKey = (version, on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());

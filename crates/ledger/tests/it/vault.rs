@@ -77,7 +77,8 @@ stories! {
         let uses = vault.credential_uses(&heron, None, 10).await.unwrap();
         assert_eq!(uses.len(), 2, "an action without a call used no credential");
         assert_eq!((uses[0].kind.as_str(), uses[0].called.as_deref()), ("telegram.bot", Some("sendMessage x2")));
-        let older = vault.credential_uses(&heron, Some(uses[0].at), 10).await.unwrap();
+        let after = Some((uses[0].at, uses[0].action.clone().unwrap()));
+        let older = vault.credential_uses(&heron, after, 10).await.unwrap();
         assert_eq!(older, uses[1..]);
         assert!(vault.credential_uses(&"inst_other".into(), None, 10).await.unwrap().is_empty());
         book.winds(days(8));
