@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
 use identity::{AgentSettings, Enrolment, NotEnrolled};
-use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
+use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -72,6 +72,9 @@ pub(crate) struct AgentChange {
     /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
     #[serde(default)]
     hold_back: Option<String>,
+    /// `inbound` or `passthrough`: whether the agent gets interactions as events or whole.
+    #[serde(default)]
+    interactions: Option<String>,
     /// True deletes what the agent's gateways declared about messages of groups.
     #[serde(default)]
     clear_relevance: bool,
@@ -84,6 +87,16 @@ impl AgentChange {
             AdminProblem::unfit(
                 "bad_hold_back",
                 format!("`{text}` is not a value of hold_back: use on, off or drain"),
+            )
+        })
+    }
+
+    fn interactions(&self) -> Result<Option<InteractionMode>, AdminProblem> {
+        let Some(text) = &self.interactions else { return Ok(None) };
+        text.parse().map(Some).map_err(|()| {
+            AdminProblem::unfit(
+                "bad_interactions",
+                format!("`{text}` is not a value of interactions: use inbound or passthrough"),
             )
         })
     }
@@ -135,6 +148,7 @@ pub(crate) struct ShownAgent {
     callback_url: Option<String>,
     generation: &'static str,
     hold_back: &'static str,
+    interactions: &'static str,
     relevance: Vec<ShownRelevance>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
@@ -236,6 +250,7 @@ impl Parts {
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
+            interactions: self.identity.roster.records().interaction_mode(&instance.id).await?.as_str(),
             relevance: self.relevance(&instance.id).await?,
             created_at: instance.created.to_string(),
             instance_id: instance.id,
@@ -353,6 +368,9 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    if let Some(mode) = change.interactions()? {
+        console.relay.seats().set_interactions(&instance.id, mode).await?;
+    }
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }

@@ -202,7 +202,7 @@ impl Intake {
         arrival: Arrival,
         person: Option<&Principal>,
     ) -> Result<Judged, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, received } =
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, forward, received } =
             arrival;
         let dropped = |reason, by_admitted| {
             self.metrics.ignored(platform.name(), reason);
@@ -246,7 +246,8 @@ impl Intake {
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let entrant = Entrant { event, id, dedup, references, accepted: received, receipt: None, stop };
+        let entrant =
+            Entrant { event, id, dedup, references, forward, accepted: received, receipt: None, stop };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
     }
 

@@ -61,6 +61,7 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64, receipts: Option<String>)
             dedup: message.into(),
             event: event.clone(),
             references: Vec::new(),
+            forward: None,
             accepted: now,
             sighting: None,
             receipt,

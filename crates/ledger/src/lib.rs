@@ -44,7 +44,7 @@ pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
-pub use interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
+pub use interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use prompts::{PROMPTS_OF_AN_AGENT, Prompts, ShownPrompt};

@@ -2,6 +2,7 @@
 
 use ledger::{LimitReached, NewReceipt, Sender};
 use posthouse_time::Moment;
+use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
 /// An incoming event with its metadata, before it is stored.
@@ -14,6 +15,8 @@ pub struct Entrant {
     pub dedup: DedupKey,
     /// The platform's references to the attachments. Stored beside the event and never given to agents.
     pub references: Vec<String>,
+    /// The sanitized interaction that it was made from, for an agent that wants it whole.
+    pub forward: Option<Box<Forward>>,
     /// Time of receipt.
     pub accepted: Moment,
     /// The receipt promised to a program, stored in the same commit.

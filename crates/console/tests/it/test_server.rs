@@ -198,6 +198,7 @@ impl TestServer {
             .inboxes()
             .records()
             .append(Append {
+                forward: None,
                 to: InstanceId::from(to["instance_id"].as_str().unwrap()),
                 platform: "pigeon".into(),
                 bot: "7001".into(),

@@ -152,6 +152,7 @@ impl UpdateContext<'_> {
             path: None,
             references,
             press: None,
+            forward: None,
             received: self.verified.received,
         })
     }
@@ -191,6 +192,7 @@ impl UpdateContext<'_> {
             path: None,
             references: Vec::new(),
             press: PromptToken::decode(data),
+            forward: None,
             received: self.verified.received,
         })
     }

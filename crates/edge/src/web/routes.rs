@@ -319,6 +319,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         path: None,
         references: Vec::new(),
         press: None,
+        forward: None,
         received,
     }
 }

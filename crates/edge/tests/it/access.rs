@@ -158,6 +158,7 @@ impl Fixture {
             path: None,
             references: Vec::new(),
             press: None,
+            forward: None,
             received: self.clock.now(),
         }
     }

@@ -117,6 +117,7 @@ impl Book {
             dedup: word.into(),
             event: Bytes::from(word.to_owned()),
             references: Vec::new(),
+            forward: None,
             accepted: self.clock.now(),
             sighting: None,
             receipt: None,

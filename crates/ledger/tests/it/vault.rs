@@ -87,7 +87,7 @@ stories! {
     }
 
     async fn the_newest_capability_of_a_kind_wins_and_what_nobody_can_name_any_more_is_gone(book) {
-        let (vault, now) = (book.ledger.vault(), book.clock.now());
+        let vault = book.ledger.vault();
         let (tenant, heron, kind) = ("ten".into(), "inst_heron".into(), "line.reply_token".into());
         vault.bind(capability("inst_heron", &["a", "b"], b"old", Uses::Many)).await.unwrap();
         vault.bind(capability("inst_heron", &["a"], b"new", Uses::Many)).await.unwrap();
