@@ -79,6 +79,14 @@ impl TelegramStandIn {
         format!("http://{}", self.address)
     }
 
+    /// The secret that the webhook of a bot was registered with, which every delivery carries.
+    #[must_use]
+    pub fn webhook_secret(&self, bot: i64) -> Option<String> {
+        let world = self.shared.world.lock();
+        let state = world.bots.iter().find(|state| state.bot.id == bot)?;
+        state.webhook.as_ref()?.secret.clone()
+    }
+
     /// Makes a person do something. See [`Injection`].
     ///
     /// # Errors

@@ -2,14 +2,21 @@
 //! refused, and a refusal does not reveal whether the object exists.
 //!
 //! The operations come from the code: the routes of the routers, the frames and actions of an agent's
-//! socket, and the commands of the command line. An operation without a row here fails these tests.
+//! socket, and the commands of the command line. An operation without a row here fails these tests. `doors` says how
+//! to add one.
 
 mod actors;
 mod admin;
 mod agent_socket;
+mod clock;
 mod commands;
+mod doors;
+mod edge;
+mod identity;
 mod proxy;
+mod relay;
 mod v1;
+mod web;
 
 use std::collections::BTreeMap;
 
@@ -82,10 +89,53 @@ async fn whatever_is_somebody_elses_is_refused_at_the_post_as_if_it_were_not_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_somebody_elses_is_refused_at_every_other_door_as_if_it_were_not_there() {
+    let mut actors = Actors::gather().await;
+    let mut cells = Cells::default();
+    relay::fill(&actors, &mut cells).await;
+    clock::fill(&actors, &mut cells).await;
+    identity::fill(&actors, &mut cells).await;
+    edge::fill(&mut actors, &mut cells).await;
+    web::fill(&mut actors, &mut cells).await;
+    cells.all_are_right();
+    actors.is_undisturbed().await;
+}
+
+/// A list of operations that no table reads would let its operations pass without a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_reads() {
+    crate::talk::provide_crypto();
+    let server = crate::test_server::TestServer::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    let document = reqwest::get(format!("{}/openapi.json", server.url)).await.unwrap().text().await.unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let lists = [
+        ::relay::OPERATIONS,
+        ::clock::OPERATIONS,
+        ::identity::OPERATIONS,
+        ::edge::OPERATIONS,
+        ::edge::web::OPERATIONS,
+        post::OPERATIONS,
+        console::OPERATIONS,
+    ];
+    // The server's own, which name nothing.
+    let own = ["/healthz", "/readyz", "/metrics", "/openapi.json"];
+    let mut missing = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
+            let is_listed = lists.concat().iter().any(|known| known.method == method && known.path == path);
+            if !is_listed && !own.contains(&path.as_str()) {
+                missing.push(format!("{method} {path}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "add a table to crates/posthouse/tests/it/matrix.rs for: {missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_an_agent_says_in_anothers_conversation_is_refused_as_if_there_were_none() {
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    agent_socket::fill(&actors, &mut cells).await;
+    agent_socket::fill(&mut actors, &mut cells).await;
     cells.all_are_right();
     actors.is_undisturbed().await;
 }

@@ -96,7 +96,7 @@ async fn a_follow_up_needs_a_current_route_too() {
     let keys = posthouse_wire::session_key::plausible(&message(&leaves, "c2", "x").source);
     let follow_up = json!({"op": "follow_up", "session_key": keys[0].as_str(), "kind": "k", "content": "hi"});
     // A follow-up is never declined by the relay, so that every refusal looks the same. The egress is told instead.
-    let may_redeem = || server.egress.orders.lock().unwrap().last().unwrap().may_redeem;
+    let may_redeem = || server.egress.orders().last().unwrap().may_redeem;
     gateway.asks("r1", follow_up.clone()).await;
     gateway.hears_result("r1").await;
     assert!(may_redeem());

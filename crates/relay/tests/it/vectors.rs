@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use posthouse_wire::Action;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
@@ -80,7 +81,12 @@ async fn every_request_of_the_vectors_of_0_20_5_is_answered_once_and_in_words_wh
 }
 
 fn request_of(request: &str, frame: &Value) -> Value {
-    let mut line = json!({"type": "outbound", "requestId": request, "action": frame["action"]});
+    let mut action = frame["action"].clone();
+    if action["op"] == "prompt" {
+        // The vectors write a placeholder where every run has another id.
+        action["prompt_id"] = json!("abc123.deadbeef");
+    }
+    let mut line = json!({"type": "outbound", "requestId": request, "action": action});
     if frame["platform"].is_string() {
         line["platform"] = frame["platform"].clone();
         line["botId"] = json!("b1");
@@ -91,15 +97,15 @@ fn request_of(request: &str, frame: &Value) -> Value {
 fn check(case: &Value, frame: &Value, result: &Value) {
     let (id, op) = (&case["id"], frame["action"]["op"].as_str().unwrap());
     match op {
-        "send" | "edit" | "typing" | "get_chat_info" => {
+        // What it may redeem is known to the platform's own code, which is played here.
+        "follow_up" => assert!(result["success"].is_boolean(), "{id}: {result}"),
+        op if Action::OPS.contains(&op) => {
             // It may write where it was written to, on that platform, and nowhere else.
             let before = &case["after_inbound"];
             let is_tagged_so = frame["platform"].is_null() || frame["platform"] == before["platform"];
             let was_written_to = is_tagged_so && before["chat_id"] == frame["action"]["chat_id"];
             assert_eq!(result["success"], was_written_to, "{id}: {result}");
         }
-        // What it may redeem is known to the platform's own code, which is played here.
-        "follow_up" => assert!(result["success"].is_boolean(), "{id}: {result}"),
         _ => assert_eq!(result["error"], format!("unsupported op: {op}"), "{id}"),
     }
 }

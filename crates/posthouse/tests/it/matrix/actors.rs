@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use posthouse_wire::{GatewayId, Secret, token};
 use serde_json::{Value, json};
+use stand_ins::telegram::TelegramStandIn;
 
+use super::doors::{DoorRequest, WrongCaller};
 use super::{Name, proxy};
 use crate::receiver::Receiver;
-use crate::talk::{Rider, provide_crypto};
+use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, telegram};
 use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
@@ -60,6 +62,10 @@ impl RecordedResponse {
 
 pub struct Actors {
     pub server: TestServer,
+    /// Telegram, with a bot of heron (7001), one of otter (8001) and one that was removed (9001).
+    pub telegram: TelegramStandIn,
+    /// The webhook secret of the removed bot.
+    pub removed_bot_secret: String,
     /// The same server behind a trusted proxy: every connection comes from another address.
     pub proxied_url: String,
     pub receiver: Receiver,
@@ -69,6 +75,8 @@ pub struct Actors {
     pub otter: Value,
     pub wren: Value,
     pub gone: Value,
+    /// An agent whose credentials were all revoked.
+    pub finch: Value,
     /// Acme's own program, which owns everything here.
     pub acme: Owner,
     pub umbrella: Owner,
@@ -127,12 +135,33 @@ async fn token_of(server: &TestServer, credential: &Value) -> String {
 impl Actors {
     pub async fn gather() -> Self {
         provide_crypto();
-        let server = TestServer::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
+        let telegram = telegram(&["7001:token@heron_bot", "8001:token@otter_bot", "9001:token@no_bot"]).await;
+        let server = TestServer::open(&[
+            ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
+            ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
+            ("POSTHOUSE_PLATFORMS__WEB__PAGE", "true"),
+        ]);
+        for bot in ["7001", "8001", "9001"] {
+            make_bot(&server, bot, &format!("{bot}:token"), &["--mode", "webhook"]);
+        }
+        let registered = |telegram: &TelegramStandIn| {
+            [7001, 8001, 9001].iter().all(|bot| telegram.webhook_secret(*bot).is_some())
+        };
+        assert!(telegram.until(PATIENCE, registered).await, "a bot has no webhook");
+        let removed_bot_secret = telegram.webhook_secret(9001).unwrap();
+        server.does(&["bot", "remove", "telegram:9001"]);
         let receiver = Receiver::open().await;
         for tenant in ["acme", "umbrella", "hermits"] {
             server.does(&["tenant", "create", tenant]);
         }
-        let enrol = |name: &str, tenant: &str| server.does(&["agent", "create", name, "--tenant", tenant]);
+        let enrol = |name: &str, tenant: &str| {
+            let words = ["agent", "create", name, "--tenant", tenant];
+            match name {
+                "heron" => server.does(&[&words[..], &["--bot", "telegram:7001"]].concat()),
+                "otter" => server.does(&[&words[..], &["--bot", "telegram:8001"]].concat()),
+                _ => server.does(&words),
+            }
+        };
         let [heron, wren, _, finch, gone] =
             ["heron", "wren", "crane", "finch", "dodo"].map(|name| enrol(name, "acme"));
         let [otter, _] = ["otter", "crane"].map(|name| enrol(name, "umbrella"));
@@ -156,9 +185,8 @@ impl Actors {
             revoked.push(Owner::bearer(who, &token_of(&server, ended).await));
         }
         revoked.push(Owner::bearer("the login of a removed agent", &text(&gone, "access_token")));
-        for ended in [&revoked_client, &finch] {
-            server.does(&["client", "revoke", &text(ended, "client_id")]);
-        }
+        server.does(&["client", "revoke", &text(&revoked_client, "client_id")]);
+        server.does(&["agent", "revoke", "finch", "--tenant", "acme"]);
         server.does(&["agent", "remove", "dodo", "--tenant", "acme", "--yes"]);
 
         let (acme_client, umbrella_client) = (client("acme"), client("umbrella"));
@@ -173,7 +201,9 @@ impl Actors {
         let operators = reqwest::Client::new().post(format!("{}/admin/tenants/umbrella/token", server.url));
         let operators = operators.bearer_auth(&admin).send().await.unwrap();
         let operators: Value = serde_json::from_str(&operators.text().await.unwrap()).unwrap();
-        let heron_rides = Rider::dial(&server, &heron, &[("post", "post")]).await;
+        let on_the_page = text(&heron, "instance_id");
+        let identities = [("post", "post"), ("telegram", "7001"), ("web", on_the_page.as_str())];
+        let heron_rides = Rider::dial(&server, &heron, &identities).await;
 
         let mut actors = Self {
             other_tenants: vec![
@@ -221,7 +251,10 @@ impl Actors {
             proxied_url: proxy::open(&server.url),
             client: reqwest::Client::new(),
             server,
+            telegram,
+            removed_bot_secret,
             receiver,
+            finch,
             heron_rides,
             heron,
             otter,
@@ -277,21 +310,28 @@ impl Actors {
         body: Option<&Value>,
         key: Option<&str>,
     ) -> RecordedResponse {
-        let url = format!("{}{path}", self.server.url);
-        let mut request = self.client.request(method.parse().unwrap(), url);
-        request = request.header("x-forwarded-for", self.caller());
-        if let Some(authorization) = &by.authorization {
-            request = request.header("authorization", authorization);
-        }
-        if let Some(label) = by.label {
-            request = request.header("x-agent-id", label);
-        }
+        let mut request = DoorRequest::to(path);
         if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+            request = request.with("idempotency-key", key);
         }
         if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body.to_string());
+            request = request.json(body);
         }
+        self.sends(&WrongCaller::from(by), method, &request).await
+    }
+
+    /// Sends a request with the headers of its caller.
+    pub async fn sends(&self, by: &WrongCaller, method: &str, request: &DoorRequest) -> RecordedResponse {
+        let url = format!("{}{}", self.server.url, request.path);
+        let mut built = self.client.request(method.parse().unwrap(), url);
+        built = built.header("x-forwarded-for", self.caller());
+        for (name, value) in by.headers.iter().chain(&request.headers) {
+            built = built.header(*name, value);
+        }
+        if let Some(body) = &request.body {
+            built = built.body(body.clone());
+        }
+        let request = built;
         let answer = request.send().await.unwrap();
         let status = answer.status().as_u16();
         // Whether the connection stays open depends on how much of the body has arrived.

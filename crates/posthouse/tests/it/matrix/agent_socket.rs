@@ -1,8 +1,9 @@
-//! Permission matrix of an agent's socket: every action in a conversation with a program, and every frame,
+//! Permission matrix of an agent's socket: every action in a conversation with a program or a person, and every frame,
 //! about objects of another agent.
 
 use futures_util::{SinkExt, StreamExt};
 use posthouse_wire::action::{MediaKind, Metadata, PromptKind, PromptOption, RenameGuard};
+use posthouse_wire::cron::Fired;
 use posthouse_wire::frame::{Hello, Outbound};
 use posthouse_wire::{Action, CorrelationId, FromGateway};
 use serde_json::Value;
@@ -14,39 +15,65 @@ use super::actors::{Actors, gateway_token};
 use super::{Cells, Name};
 use crate::talk::PATIENCE;
 
-/// Every action of an op about a question in another's conversation.
-fn actions(op: &str, asked: &str) -> Option<Vec<Action>> {
-    let chat_id = || format!("post-x-{asked}").as_str().into();
+/// The rows of every variant of an enum, in one list. A variant without an arm does not compile, so a new frame or op
+/// needs a row here.
+macro_rules! rows_of_every {
+    ($enum:ty: $($variant:pat => $rows:expr),+ $(,)?) => {{
+        let _ = |every: &$enum| match every { $($variant => {}),+ };
+        [$($rows),+].concat()
+    }};
+}
+
+/// A conversation of heron, and the bot that has it.
+struct Conversation {
+    /// The question of a program, or the chat of a person.
+    name: Name,
+    bot: (&'static str, &'static str),
+    chat: fn(&str) -> String,
+}
+
+impl Conversation {
+    /// Actions of every op in it, or in one that does not exist.
+    fn actions(&self, is_there: bool) -> Vec<Action> {
+        let name = self.name.form(is_there);
+        let chat = (self.chat)(name);
+        actions(&chat, &format!("agent:main:{}:dm:{chat}", self.bot.0), name)
+    }
+}
+
+/// Actions of every op in another's conversation.
+fn actions(chat: &str, session: &str, asked: &str) -> Vec<Action> {
+    let chat_id = || chat.into();
     let content = || "I am heron".to_owned();
     // An SDK agent echoes the question's id, a stock one marks its answer.
     let echo = Metadata { correlation_id: Some(CorrelationId::from(asked)), ..Metadata::default() };
     let mark = Metadata { notify: Some(true), ..Metadata::default() };
-    let said = [Metadata::default(), echo, mark];
-    Some(match op {
-        "send" => said
+    let said = || [Metadata::default(), echo.clone(), mark.clone()];
+    let actions: Vec<Action> = rows_of_every! { Action:
+        Action::Send { .. } => said()
             .map(|metadata| Action::Send { chat_id: chat_id(), content: content(), reply_to: None, metadata })
-            .into(),
-        "edit" => said
+            .to_vec(),
+        Action::Edit { .. } => said()
             .map(|metadata| Action::Edit {
                 chat_id: chat_id(),
                 message_id: "m-1".into(),
                 content: content(),
                 metadata,
             })
-            .into(),
-        "typing" => {
+            .to_vec(),
+        Action::Typing { .. } => {
             vec![Action::Typing { chat_id: chat_id(), content: None, metadata: Metadata::default() }]
-        }
-        "get_chat_info" => vec![Action::GetChatInfo { chat_id: chat_id() }],
-        "follow_up" => said
+        },
+        Action::GetChatInfo { .. } => vec![Action::GetChatInfo { chat_id: chat_id() }],
+        Action::FollowUp { .. } => said()
             .map(|metadata| Action::FollowUp {
-                session_key: session(asked).as_str().into(),
+                session_key: session.into(),
                 kind: "interaction".into(),
                 content: content(),
                 metadata,
             })
-            .into(),
-        "send_media" => said
+            .to_vec(),
+        Action::SendMedia { .. } => said()
             .map(|metadata| Action::SendMedia {
                 chat_id: chat_id(),
                 media_kind: MediaKind::Document,
@@ -56,8 +83,8 @@ fn actions(op: &str, asked: &str) -> Option<Vec<Action>> {
                 reply_to: None,
                 metadata,
             })
-            .into(),
-        "prompt" => said
+            .to_vec(),
+        Action::Prompt { .. } => said()
             .map(|metadata| Action::Prompt {
                 chat_id: chat_id(),
                 prompt_kind: PromptKind::Choice,
@@ -67,36 +94,40 @@ fn actions(op: &str, asked: &str) -> Option<Vec<Action>> {
                 reply_to: None,
                 metadata,
             })
-            .into(),
-        "react" => vec![Action::React {
+            .to_vec(),
+        Action::React { .. } => vec![Action::React {
             chat_id: chat_id(),
             message_id: "m-1".into(),
             emoji: "👀".to_owned(),
             remove: false,
             metadata: Metadata::default(),
         }],
-        "thread_create" => vec![Action::ThreadCreate {
+        Action::ThreadCreate { .. } => vec![Action::ThreadCreate {
             chat_id: chat_id(),
             thread_name: content(),
             message_id: None,
             metadata: Metadata::default(),
         }],
-        "thread_rename" => vec![Action::ThreadRename {
+        Action::ThreadRename { .. } => vec![Action::ThreadRename {
             chat_id: chat_id(),
             thread_id: "t-1".into(),
             thread_name: content(),
             guard: RenameGuard::default(),
             metadata: Metadata::default(),
         }],
-        "draft" => vec![Action::Draft {
+        Action::Draft { .. } => vec![Action::Draft {
             chat_id: chat_id(),
             draft_id: 1,
             content: content(),
             is_final: true,
             metadata: Metadata::default(),
         }],
-        _ => return None,
-    })
+        // Refused for its op, whatever it names.
+        Action::Unsupported { .. } => Vec::new(),
+    };
+    let missing = Action::OPS.iter().find(|op| !actions.iter().any(|action| action.op() == **op));
+    assert_eq!(missing, None, "this op has a row without an action");
+    actions
 }
 
 fn session(asked: &str) -> String {
@@ -106,30 +137,31 @@ fn session(asked: &str) -> String {
 /// What a frame is about, and the frame itself by that name.
 type About = (Name, fn(&str) -> FromGateway);
 
-/// A frame of every kind about an object of another agent, with the name of the object. The match has no
-/// wildcard arm, so a new kind of frame needs a row before this compiles.
+/// Frames of every kind about an object of another agent, with the name of the object.
 fn frames(actors: &Actors) -> Vec<About> {
-    let about = |frame: &FromGateway| -> Option<About> {
-        match frame {
-            FromGateway::Hello(_) => Some((actors.instance.clone(), |bot| hello("post", bot))),
-            FromGateway::InboundAck { .. } => {
-                Some((actors.entry.clone(), |entry| FromGateway::InboundAck { entry: entry.into() }))
-            }
-            FromGateway::Interrupt { .. } => Some((actors.asked.clone(), |asked| FromGateway::Interrupt {
-                session_key: session(asked).as_str().into(),
-                reason: None,
-            })),
-            // Its actions have rows of their own; it names nothing; the post makes no fires.
-            FromGateway::Outbound(_) | FromGateway::GoingIdle | FromGateway::CronFired { .. } => None,
-        }
-    };
-    let kinds = [
-        hello("post", "post"),
-        FromGateway::InboundAck { entry: "".into() },
-        FromGateway::Interrupt { session_key: "".into(), reason: None },
-        FromGateway::GoingIdle,
-    ];
-    kinds.iter().filter_map(about).collect()
+    let about = |name: &Name, frame: fn(&str) -> FromGateway| vec![(name.clone(), frame)];
+    rows_of_every! { FromGateway:
+        FromGateway::Hello(_) => [
+            about(&actors.instance, |bot| hello("post", bot)),
+            about(&actors.instance, |bot| hello("web", bot)),
+            about(&Name::new("7001", "7009"), |bot| hello("telegram", bot)),
+        ]
+        .concat(),
+        FromGateway::InboundAck { .. } => {
+            about(&actors.entry, |entry| FromGateway::InboundAck { entry: entry.into() })
+        },
+        FromGateway::Interrupt { .. } => about(&actors.asked, |asked| FromGateway::Interrupt {
+            session_key: session(asked).as_str().into(),
+            reason: None,
+        }),
+        FromGateway::CronFired { .. } => about(&Name::new("f-heron", "f-robin"), |request| {
+            FromGateway::CronFired { request_id: request.into(), status: 202, fired: Fired::Accepted }
+        }),
+        // Its actions have rows of their own.
+        FromGateway::Outbound(_) => Vec::new(),
+        // Names nothing.
+        FromGateway::GoingIdle => Vec::new(),
+    }
 }
 
 fn hello(platform: &str, bot: &str) -> FromGateway {
@@ -143,43 +175,57 @@ fn hello(platform: &str, bot: &str) -> FromGateway {
     })
 }
 
-fn outbound(id: &str, action: Action, tagged: bool) -> FromGateway {
+fn outbound(id: &str, action: Action, bot: Option<(&str, &str)>) -> FromGateway {
     FromGateway::Outbound(Outbound {
         request_id: id.into(),
         action,
-        platform: tagged.then(|| "post".into()),
-        bot_id: tagged.then(|| "post".into()),
+        platform: bot.map(|(platform, _)| platform.into()),
+        bot_id: bot.map(|(_, bot)| bot.into()),
     })
 }
 
-pub async fn fill(actors: &Actors, cells: &mut Cells) {
-    // The owner can use the conversation; otherwise the refusals would prove nothing.
-    for op in ["get_chat_info", "typing"] {
-        for action in actions(op, &actors.asked.there).unwrap() {
-            assert!(actors.heron_rides.asks("post", "post", action).await.success, "{op}");
+pub async fn fill(actors: &mut Actors, cells: &mut Cells) {
+    let person = Name::new("770077", "770078");
+    crate::talk::says(&actors.telegram, 7001, 770_077, "hello heron");
+    assert_eq!(actors.heron_rides.hears().await.event.text, "hello heron");
+    let conversations = [
+        Conversation {
+            name: actors.asked.clone(),
+            bot: ("post", "post"),
+            chat: |asked| format!("post-x-{asked}"),
+        },
+        Conversation { name: person, bot: ("telegram", "7001"), chat: str::to_owned },
+    ];
+    // The owner can use the conversations; otherwise the refusals would prove nothing.
+    for conversation in &conversations {
+        let (platform, bot) = conversation.bot;
+        for action in conversation.actions(true) {
+            if let Action::GetChatInfo { .. } | Action::Typing { .. } = action {
+                assert!(actors.heron_rides.asks(platform, bot, action.clone()).await.success, "{action:?}");
+            }
         }
     }
+    let actors = &*actors;
     let mut stranger = actors.wren.clone();
     stranger["gateway_id"] = "gw-nobody".into();
     let mut guess = actors.heron.clone();
     guess["secret"] = "0".repeat(64).into();
-    let owners: [(&str, &Value, bool); 5] = [
+    let owners: [(&str, &Value, bool); 6] = [
         ("another agent of acme", &actors.wren, true),
         ("an agent of umbrella", &actors.otter, true),
+        ("a revoked agent", &actors.finch, false),
         ("a removed agent", &actors.gone, false),
         ("an unknown agent", &stranger, false),
         ("a guess at heron's secret", &guess, false),
     ];
     for (who, agent, is_known) in owners {
         let mut about: Vec<(String, Name, FromGateway, FromGateway)> = Vec::new();
-        for op in Action::OPS {
-            let rows = |asked: &str| {
-                actions(op, asked).unwrap_or_else(|| panic!("op {op} has no row: what would it name?"))
-            };
-            for (there, absent) in rows(&actors.asked.there).into_iter().zip(rows(&actors.asked.absent)) {
-                for tagged in [true, false] {
-                    let frame = |action: &Action| outbound("r-1", action.clone(), tagged);
-                    about.push((op.to_owned(), actors.asked.clone(), frame(&there), frame(&absent)));
+        for conversation in &conversations {
+            let name = &conversation.name;
+            for (there, absent) in conversation.actions(true).iter().zip(&conversation.actions(false)) {
+                for bot in [Some(conversation.bot), None] {
+                    let frame = |action: &Action| outbound("r-1", action.clone(), bot);
+                    about.push((there.op().to_owned(), name.clone(), frame(there), frame(absent)));
                 }
             }
         }
@@ -216,7 +262,8 @@ async fn says(actors: &Actors, agent: &Value, frames: &[FromGateway]) -> String 
     request.headers_mut().insert("x-forwarded-for", actors.caller().parse().unwrap());
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
-    let fence = outbound("fence", Action::GetChatInfo { chat_id: "post-fence".into() }, true);
+    let fence =
+        outbound("fence", Action::GetChatInfo { chat_id: "post-fence".into() }, Some(("post", "post")));
     for frame in [&hello("post", "post")].into_iter().chain(frames).chain([&fence]) {
         let _ = socket.send(Message::text(frame.line())).await;
     }

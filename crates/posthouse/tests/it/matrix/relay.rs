@@ -1,0 +1,134 @@
+//! Permission matrix of the relay's HTTP operations. What an agent may do on its socket is in `agent_socket`.
+
+use posthouse_wire::{GatewayId, Secret, token};
+use serde_json::{Value, json};
+
+use super::actors::{Actors, RecordedResponse, gateway_token};
+use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
+use super::{Cells, Name};
+
+/// What belongs to heron at these doors, and who asks for it.
+struct RelayThings {
+    gateway: Name,
+    enrolment_token: Name,
+    /// Secrets that do not belong to heron's gateway.
+    wrong_secrets: Vec<(&'static str, String)>,
+    /// Gateways that are known, each for its own agent.
+    other_gateways: Vec<WrongCaller>,
+    /// Gateways that were revoked or removed, or never existed, and credentials of another kind.
+    no_gateways: Vec<WrongCaller>,
+}
+
+fn text(of: &Value, name: &str) -> String {
+    of[name].as_str().unwrap().to_owned()
+}
+
+impl RelayThings {
+    fn make(actors: &Actors) -> Self {
+        let words = ["enroll-token", "create", "--tenant", "acme", "--agent", "heron"];
+        let made = actors.server.does(&words);
+        let mut stranger = actors.wren.clone();
+        stranger["gateway_id"] = "gw-nobody".into();
+        let mut guess = actors.heron.clone();
+        guess["secret"] = "0".repeat(64).into();
+        let by = |who: &str, agent: &Value| WrongCaller::bearer(who, &gateway_token(agent));
+        let mut no_gateways = vec![
+            by("a revoked gateway", &actors.finch),
+            by("the gateway of a removed agent", &actors.gone),
+            by("an unknown gateway", &stranger),
+            by("a guess at the secret of heron's gateway", &guess),
+        ];
+        no_gateways.extend(callers(&actors.ours));
+        no_gateways.extend(callers(&actors.unknown));
+        Self {
+            gateway: Name::of_id(&text(&actors.heron, "gateway_id")),
+            enrolment_token: Name::of_id(&text(&made, "token")),
+            wrong_secrets: vec![
+                ("a guess", "0".repeat(64)),
+                ("another agent of acme", text(&actors.wren, "secret")),
+                ("an agent of umbrella", text(&actors.otter, "secret")),
+                ("a revoked agent", text(&actors.finch, "secret")),
+            ],
+            other_gateways: vec![
+                by("the gateway of another agent of acme", &actors.wren),
+                by("the gateway of an agent of umbrella", &actors.otter),
+            ],
+            no_gateways,
+        }
+    }
+}
+
+/// A connection with a gateway's name and somebody else's secret. The upgrade is accepted and then closed, because
+/// stock agents understand no other refusal; `agent_socket` reads the close code.
+fn dials(gateway: &str, secret: &str) -> DoorRequest {
+    let presented = token::mint(&GatewayId::new(gateway), &Secret::new(secret), 0, 0);
+    DoorRequest::to("/relay")
+        .with("authorization", &format!("Bearer {presented}"))
+        .with("connection", "upgrade")
+        .with("upgrade", "websocket")
+        .with("sec-websocket-version", "13")
+        .with("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+}
+
+fn row(actors: &Actors, things: &RelayThings, method: &str, at: &str) -> Option<DoorRow> {
+    let is_unauthorized: fn(&RecordedResponse) -> bool = |heard| heard.status == 401;
+    let lost = callers(actors.revoked.iter().chain(&actors.unknown));
+    match (method, at) {
+        ("GET", "/relay") => {
+            let probes = things.wrong_secrets.iter().map(|(who, secret)| {
+                let (secret, by) = (secret.clone(), WrongCaller::new(&format!("{who}'s secret"), &[]));
+                Probe::new(&things.gateway, move |gateway| dials(gateway, &secret))
+                    .refused_to(&[by], |heard| heard.status == 101)
+            });
+            asks(probes.collect::<Vec<_>>())
+        }
+        ("POST", "/relay/enroll") => {
+            let others = callers(actors.other_tenants.iter().chain(&actors.other_instances));
+            let enrols = |token: &str| {
+                DoorRequest::to("/relay/enroll")
+                    .json(&json!({ "enrollmentToken": token, "gatewayId": "gw-probe" }))
+            };
+            asks([Probe::new(&things.enrolment_token, enrols)
+                // A credential as HTTP Basic is not accepted here at all.
+                .refused_to(&others, |heard| matches!(heard.status, 401 | 403))
+                .refused_to(&lost, is_unauthorized)
+                .refused_to(&things.other_gateways, is_unauthorized)])
+        }
+        ("POST", "/relay/policy") => {
+            // The credential decides whose policy it is; members that name another agent are ignored.
+            let declares = |name: &str| {
+                DoorRequest::to("/relay/policy").json(&json!({
+                    "platform": "telegram", "requireAddress": false, "freeResponseScopes": ["-1"],
+                    "allowOtherBots": true, "instanceId": name, "gatewayId": name, "tenant": name,
+                }))
+            };
+            let probe = |name: &Name| {
+                Probe::new(name, declares)
+                    .refused_to(&things.other_gateways, |heard| heard.body == r#"{"ok":true}"#)
+                    .refused_to(&things.no_gateways, is_unauthorized)
+            };
+            asks([probe(&actors.instance), probe(&things.gateway)])
+        }
+        _ => None,
+    }
+}
+
+pub async fn fill(actors: &Actors, cells: &mut Cells) {
+    let things = RelayThings::make(actors);
+    doors::fill(actors, cells, "relay", relay::OPERATIONS, |method, at| row(actors, &things, method, at))
+        .await;
+    is_undisturbed(actors, &things).await;
+}
+
+/// Heron has no policy, and its token can still be used, once.
+async fn is_undisturbed(actors: &Actors, things: &RelayThings) {
+    let relevance =
+        |agent: &str| actors.server.does(&["agent", "show", agent, "--tenant", "acme"])["relevance"].clone();
+    assert_eq!(relevance("heron"), json!([]));
+    assert_eq!(relevance("wren")[0]["free_scopes"], json!(["-1"]), "the caller's own policy");
+    let body = json!({ "enrollmentToken": things.enrolment_token.there, "gatewayId": "gw-probe" });
+    let heard = actors.asks(&actors.acme, "POST", "/relay/enroll", Some(&body), None).await;
+    assert_eq!(heard.status, 200, "{}", heard.whole());
+    let listed = actors.server.does(&["enroll-token", "list", "--tenant", "umbrella"]);
+    assert_eq!(listed["items"], json!([]), "{listed}");
+}
