@@ -27,9 +27,9 @@ async def test_a_good_handshake_brings_the_platforms_descriptor(actors: Actors) 
         assert (told.contract_version, told.platform, told.label) == (1, "telegram", "Telegram")
         assert (told.max_message_length, told.len_unit) == (4096, "utf16")
         assert told.markdown_dialect == "markdown_v2"
-        assert told.supports_edit and told.supports_threads and not told.supports_draft_streaming
+        assert told.supports_edit and told.supports_threads and told.supports_draft_streaming
         ops = wire.frames("descriptor")[0]["descriptor"]["supported_ops"]
-        assert {"send", "edit", "typing", "get_chat_info"} <= set(ops)
+        assert {"send", "edit", "typing", "get_chat_info", "prompt", "react", "draft"} <= set(ops)
         assert "follow_up" not in ops, "Telegram has no capability that could be redeemed"
 
 

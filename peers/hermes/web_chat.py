@@ -22,6 +22,7 @@ class Page:
         self._shown: dict[str, dict[str, Any]] = {}
         self._delivered: set[str] = set()
         self._turn_is_open = False
+        self._draft: str | None = None
         self._cookie = self._sign_in(server.invite(person, agent))
         self._room = self._enter()["room"]
         stream = urllib.request.Request(self._url("stream"), headers={"Cookie": self._cookie})
@@ -44,15 +45,27 @@ class Page:
         return answer
 
     def answers(self) -> list[str]:
-        """The agent's messages on the page, oldest first."""
+        """The agent's messages on the page, oldest first, with the draft of its next one."""
         with self._changed:
-            return [line["text"] for line in self._shown.values() if line["author"] == "agent"]
+            texts = [line["text"] for line in self._shown.values() if line["author"] == "agent"]
+            return texts if self._draft is None else [*texts, self._draft]
 
     def sees(self, text: str, timeout: float = 30.0) -> str:
         def look() -> str | None:
             return next((one for one in self.answers() if text in one), None)
 
         return until(f"{text!r} on the page of {self._person}", look, timeout)
+
+    def prompt(self) -> dict[str, Any] | None:
+        """The latest question with buttons that has no answer yet."""
+        with self._changed:
+            asked = [line for line in self._shown.values() if line.get("prompt")]
+        return asked[-1] if asked and asked[-1]["prompt"]["pressed"] is None else None
+
+    def press(self, message: str, option: str) -> None:
+        """Presses a button. Returns when the server has accepted it."""
+        status, answer = self._post(self._url("presses"), {"message_id": message, "option_id": option})
+        assert status == 200, f"web chat: {status} {answer}"
 
     def is_delivered(self, message: str, timeout: float = 30.0) -> None:
         """Waits until the page shows that the agent has acknowledged a message."""
@@ -101,9 +114,15 @@ class Page:
     def _show(self, event: str, data: dict[str, Any]) -> None:
         with self._changed:
             if event == "line":
+                if data["author"] == "agent":
+                    self._draft = None
                 self._shown[data["message_id"]] = data
             elif event == "edit" and data["message_id"] in self._shown:
                 self._shown[data["message_id"]]["text"] = data["text"]
+            elif event == "marks" and data["message_id"] in self._shown:
+                self._shown[data["message_id"]].update(data)
+            elif event == "draft":
+                self._draft = data["text"]
             elif event == "delivered":
                 self._delivered.add(data["message_id"])
             elif event == "turn":

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
 use identity::{AgentSettings, Enrolment, NotEnrolled};
-use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
+use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -82,6 +82,9 @@ pub(crate) struct AgentChange {
     /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
     #[serde(default)]
     hold_back: Option<String>,
+    /// `inbound` or `passthrough`: whether the agent gets interactions as events or whole.
+    #[serde(default)]
+    interactions: Option<String>,
     /// True deletes what the agent's gateways declared about messages of groups.
     #[serde(default)]
     clear_relevance: bool,
@@ -103,6 +106,16 @@ impl AgentChange {
             AdminProblem::unfit(
                 "bad_hold_back",
                 format!("`{text}` is not a value of hold_back: use on, off or drain"),
+            )
+        })
+    }
+
+    fn interactions(&self) -> Result<Option<InteractionMode>, AdminProblem> {
+        let Some(text) = &self.interactions else { return Ok(None) };
+        text.parse().map(Some).map_err(|()| {
+            AdminProblem::unfit(
+                "bad_interactions",
+                format!("`{text}` is not a value of interactions: use inbound or passthrough"),
             )
         })
     }
@@ -142,6 +155,7 @@ pub(crate) struct ShownAgent {
     callback_url: Option<String>,
     generation: &'static str,
     hold_back: &'static str,
+    interactions: &'static str,
     relevance: Vec<ShownRelevance>,
     principals: Vec<ShownPrincipals>,
     profile: Option<String>,
@@ -233,6 +247,7 @@ impl Parts {
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
+            interactions: self.identity.roster.records().interaction_mode(&instance.id).await?.as_str(),
             relevance: self.relevance(&instance.id).await?,
             principals: self.principals(&instance.id).await?,
             profile: self.profile(&instance.id).await?,
@@ -355,6 +370,9 @@ pub(crate) async fn change(
     console.change_policies(&instance.id, &change).await?;
     if let Some((gateway, change)) = change.take_for_gateway()? {
         console.change_gateway(&instance, &gateway, change).await?;
+    }
+    if let Some(mode) = change.interactions()? {
+        console.relay.seats().set_interactions(&instance.id, mode).await?;
     }
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;

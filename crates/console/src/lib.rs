@@ -16,6 +16,7 @@ mod auth;
 mod backup;
 mod bindings;
 mod bots;
+mod capabilities;
 mod claims;
 mod clients;
 mod connectors;

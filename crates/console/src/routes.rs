@@ -12,7 +12,7 @@ use edge::Edge;
 use edge::web::Web;
 use http_kit::{Endpoint, Operation, operations, router};
 use identity::Identity;
-use ledger::{Audit, Inbox, Invitations, Traces, Usage};
+use ledger::{Audit, CapabilityUses, Inbox, Invitations, Traces, Usage};
 use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -20,8 +20,8 @@ use relay::Relay;
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminDoor, access, agents, aliases, audit, auth, backup, bindings, bots, claims, clients, connectors,
-    enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing, tenants,
+    AdminDoor, access, agents, aliases, audit, auth, backup, bindings, bots, capabilities, claims, clients,
+    connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -48,6 +48,7 @@ pub struct Parts {
     pub admin: AdminDoor,
     pub audit: Arc<dyn Audit>,
     pub usage: Arc<dyn Usage>,
+    pub uses: Arc<dyn CapabilityUses>,
     /// The public URL of the server, without a trailing slash, to which agents connect.
     pub public_url: String,
     /// Built-in platforms, on which every agent gets a conversation.
@@ -82,6 +83,7 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("PATCH", "/admin/agents/{agent}", || patch(agents::change)),
     Endpoint::closed("POST", "/admin/agents/{agent}/rotate", || post(agents::credentials::rotate)),
     Endpoint::closed("POST", "/admin/agents/{agent}/revoke", || post(agents::credentials::revoke)),
+    Endpoint::closed("GET", "/admin/agents/{agent}/capabilities", || get(capabilities::list)),
     Endpoint::closed("GET", "/admin/clients", || get(clients::list)),
     Endpoint::closed("POST", "/admin/clients", || post(clients::create)),
     Endpoint::closed("DELETE", "/admin/clients/{client}", || delete(clients::remove)),

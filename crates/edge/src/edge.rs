@@ -16,6 +16,7 @@ use crate::Fault;
 use crate::asked_prompts::AskedPrompts;
 use crate::bot_health::BotHealth;
 use crate::bots::{Bots, OpenedBot};
+use crate::context_buffer::ContextBuffer;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
@@ -91,7 +92,7 @@ impl Edge {
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
-                (prompts.clone(), threads.clone()),
+                (prompts.clone(), threads.clone(), ContextBuffer::new(parts.timepiece.clone())),
             ),
             health,
             prompts,

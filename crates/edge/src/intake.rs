@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{LimitReached, ShownPrompt};
-use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
+use ledger::{BotRef, LimitReached, ShownPrompt};
+use posthouse_wire::{ChatId, EntryId, Event, PromptToken, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay, StopRule};
 use vault::{Captured, Vault};
 
 use crate::Fault;
 use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
+use crate::context_buffer::ContextBuffer;
 use crate::link_commands::LinkCommands;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
@@ -21,6 +22,9 @@ use crate::platform::{
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
+
+/// The gate's reason for a message in a group that is for no agent.
+const NOT_ADDRESSED: &str = "not_addressed";
 
 /// Stores arrivals. Webhooks, pollers and the web chat share it.
 #[derive(Clone)]
@@ -33,6 +37,7 @@ pub struct Intake {
     metrics: Arc<Metrics>,
     prompts: AskedPrompts,
     threads: OwnThreads,
+    context: ContextBuffer,
 }
 
 /// The result for the arrivals of one reading.
@@ -80,10 +85,10 @@ impl Intake {
         identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
-        (prompts, threads): (AskedPrompts, OwnThreads),
+        (prompts, threads, context): (AskedPrompts, OwnThreads, ContextBuffer),
     ) -> Self {
         let links = LinkCommands::new(identity.clone(), relay.clone(), notices.clone());
-        Self { vault, relay, identity, notices, links, metrics, prompts, threads }
+        Self { vault, relay, identity, notices, links, metrics, prompts, threads, context }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -212,7 +217,7 @@ impl Intake {
         if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
             return dropped("link", false);
         }
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, received } =
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, forward, received } =
             arrival;
         if event.deliverable().is_err() {
             return dropped("undeliverable", false);
@@ -224,7 +229,10 @@ impl Intake {
         let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
         let admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
-            GateDecision::Ignored(reason) => return dropped(reason, false),
+            GateDecision::Ignored(reason) => {
+                self.keep_nearby(on, &event, reason).await?;
+                return dropped(reason, false);
+            }
             GateDecision::Stranger(stranger) => {
                 self.offer_pairing(platform, bot, &event.source, stranger).await?;
                 return dropped("stranger", false);
@@ -244,11 +252,25 @@ impl Intake {
             }
         }
         event.source.profile = admitted.profile().map(str::to_owned);
+        if platform.descriptor(bot).supports_context {
+            event.context = self.context.around(on, &event.source);
+        }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let entrant = Entrant { event, id, dedup, references, accepted: received, receipt: None, stop };
+        let entrant =
+            Entrant { event, id, dedup, references, forward, accepted: received, receipt: None, stop };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+    }
+
+    /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes
+    /// reaches no agent, not even so.
+    async fn keep_nearby(&self, on: &BotRef, event: &Event, reason: &str) -> Result<(), Fault> {
+        let is_nearby = reason == NOT_ADDRESSED && self.context.listens(on, &event.source);
+        if is_nearby && !self.identity.gate.access().denies(on, &event.source).await? {
+            self.context.keep(on, event);
+        }
+        Ok(())
     }
 
     /// Records that a prompt has its answer, and takes its buttons away.

@@ -11,6 +11,7 @@ mod bot_health;
 mod bot_lifecycle;
 mod bots;
 mod config;
+mod context_buffer;
 mod edge;
 mod egress;
 mod fault;

@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use ledger::Uses;
 use posthouse_time::Moment;
+use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{
     ChatId, DedupKey, Descriptor, Event, MessageId, Outcome, PromptToken, ThreadId, UserId,
 };
@@ -67,6 +68,8 @@ pub struct Arrival {
     pub references: Vec<String>,
     /// The payload of the button, if the event is the press of one that may belong to a prompt.
     pub press: Option<PromptToken>,
+    /// The interaction itself, for agents that want it whole. Only fields known to be safe are copied into it.
+    pub forward: Option<Box<Forward>>,
     pub received: Moment,
 }
 

@@ -62,6 +62,7 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64, receipts: Option<String>)
             event: event.clone(),
             references: Vec::new(),
             album: None,
+            forward: None,
             accepted: now,
             sighting: None,
             receipt,

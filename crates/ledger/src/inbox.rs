@@ -30,6 +30,8 @@ pub struct Append {
     pub dedup: DedupKey,
     /// The event as JSON, ready for the wire.
     pub event: Bytes,
+    /// The interaction that it was made from, as JSON, for an agent that wants it whole.
+    pub forward: Option<Bytes>,
     /// The platform's references to the attachments of the event. They are never sent to agents.
     pub references: Vec<String>,
     /// The album that it is a part of. Neighbouring parts are delivered as one.
@@ -46,6 +48,17 @@ pub struct Append {
     pub sender: Option<Sender>,
     /// The most that the inbox may hold.
     pub limits: InboxLimits,
+}
+
+impl Append {
+    /// Bytes that it takes in the inbox.
+    pub fn size(&self) -> i64 {
+        size_of_both(&self.event, self.forward.as_ref())
+    }
+}
+
+fn size_of_both(event: &Bytes, forward: Option<&Bytes>) -> i64 {
+    (event.len() + forward.map_or(0, Bytes::len)) as i64
 }
 
 /// The sender of an entry.
@@ -115,10 +128,19 @@ pub struct Entry {
     pub instance: InstanceId,
     pub chat: ChatId,
     pub event: Bytes,
+    /// The interaction that it was made from, as JSON.
+    pub forward: Option<Bytes>,
     /// The server's own code fetches attachments by them. Nobody else sees them.
     pub references: Vec<String>,
     /// The album that it is a part of.
     pub album: Option<String>,
+}
+
+impl Entry {
+    /// Bytes that it takes in the inbox.
+    pub fn size(&self) -> i64 {
+        size_of_both(&self.event, self.forward.as_ref())
+    }
 }
 
 /// The amount of unread entries in an inbox.
@@ -133,7 +155,7 @@ pub struct Unread {
 pub struct Acknowledgement {
     pub entry: EntryId,
     pub handed: Moment,
-    /// Its position and the length of its event, if the caller still knows them. It saves the lookup.
+    /// Its position and its size, if the caller still knows them. It saves the lookup.
     pub place: Option<(Seq, i64)>,
 }
 

@@ -59,7 +59,7 @@ pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
-pub use interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
+pub use interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use media::{KEYS_OF_A_FILE, MediaKey, MediaRecord, MediaRecords};
 pub use outbox::{BeginOutcome, Outbox, Request};

@@ -47,10 +47,10 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Bindings, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault,
-    GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning, Receipts,
-    RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Threads, Tokens, Traces, Usage,
-    VaultRecords,
+    Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
+    Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
+    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Threads, Tokens,
+    Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -171,6 +171,10 @@ impl Ledger {
     }
 
     pub fn traces(&self) -> Arc<dyn Traces> {
+        self.0.clone()
+    }
+
+    pub fn capability_uses(&self) -> Arc<dyn CapabilityUses> {
         self.0.clone()
     }
 

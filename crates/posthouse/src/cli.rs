@@ -8,6 +8,7 @@ mod ask;
 mod audit;
 mod binding;
 mod bot;
+mod capability;
 mod claim;
 mod client;
 mod config;
@@ -116,6 +117,9 @@ enum Command {
     /// Agents and the credentials they connect with
     #[command(subcommand)]
     Agent(agent::Command),
+    /// Capabilities: what agents did with short-lived credentials and with their bots' credentials
+    #[command(subcommand)]
+    Capability(capability::Command),
     /// Clients: credentials of programs, for one agent or a whole tenant, and logins of agents
     #[command(subcommand)]
     Client(client::Command),
@@ -299,6 +303,7 @@ impl Command {
             Command::Tenant(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Agent(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Client(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Capability(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::EnrollToken(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Bot(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Access(command) => command.act(output, &AdminClient::new(server)?).await,

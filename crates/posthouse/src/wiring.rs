@@ -209,6 +209,7 @@ fn console_parts(
         admin,
         audit: ledger.audit(),
         usage: ledger.usage(),
+        uses: ledger.capability_uses(),
         public_url: url.to_owned(),
         built_in: if web_config.enabled { vec![web::NAME.into()] } else { Vec::new() },
         guests: web_config

@@ -2,6 +2,7 @@
 
 use ledger::{LimitReached, NewReceipt, Sender};
 use posthouse_time::Moment;
+use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
 /// An incoming event with its metadata, before it is stored.
@@ -16,6 +17,8 @@ pub struct Entrant {
     pub references: Vec<String>,
     /// The album that it is a part of, by the platform's id.
     pub album: Option<String>,
+    /// The sanitized interaction that it was made from, for an agent that wants it whole.
+    pub forward: Option<Box<Forward>>,
     /// Time of receipt.
     pub accepted: Moment,
     /// The receipt promised to a program, stored in the same commit.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use ledger::{Entry, Generation, HoldBack, Seq};
+use ledger::{Entry, Generation, HoldBack, InteractionMode, Seq};
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::{ChatId, EntryId, GatewayId, InstanceId, RequestId};
@@ -45,6 +45,8 @@ pub(crate) struct Seat {
     pub pinned: Generation,
     /// Whether entries of a chat with a running turn are held back.
     pub hold_back: HoldBack,
+    /// Whether it gets interactions as events or whole.
+    pub interactions: InteractionMode,
     /// The first entry that arrived after its first accepted hello.
     pub first_live: Option<Seq>,
     /// Time of its last pong to the ping after a stop, which proves that the stop has arrived.
@@ -165,6 +167,7 @@ impl Seat {
             proof: Proof::default(),
             pinned: Generation::default(),
             hold_back: HoldBack::default(),
+            interactions: InteractionMode::default(),
             first_live: None,
             stops_arrived: None,
             egress,

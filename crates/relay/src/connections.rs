@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use identity::{Accounts, RevokedAccess};
-use ledger::{Entry, Generation, HoldBack};
+use ledger::{Entry, Generation, HoldBack, InteractionMode};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{GatewayId, InstanceId};
 
@@ -146,6 +146,14 @@ impl Connections {
         }
     }
 
+    /// Sets for the open sockets of an agent how they get interactions.
+    pub(crate) fn set_interactions(&self, of: &InstanceId, mode: InteractionMode) {
+        let Some(connections) = self.find(of) else { return };
+        for seat in &mut connections.state.lock().seats {
+            seat.interactions = mode;
+        }
+    }
+
     /// Whether the live socket has just connected and gets nothing yet.
     pub fn is_settling(&self, of: &InstanceId) -> bool {
         let Some(connections) = self.find(of) else { return false };
@@ -202,6 +210,7 @@ mod tests {
             instance: heron(),
             chat: "c1".into(),
             event: Bytes::from_static(b"{}"),
+            forward: None,
             references: Vec::new(),
             album: None,
         }

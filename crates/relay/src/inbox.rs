@@ -8,6 +8,7 @@ use identity::{Admitted, RosterView};
 use ledger::{Append, Appended, BotRef, Entry, Inbox, InboxLimits, Sighting};
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
+use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
 use crate::admission::{Admission, Entrant};
@@ -88,7 +89,8 @@ impl Inboxes {
         let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
-        let Entrant { event, id, dedup, references, album, accepted, receipt, .. } = entrant;
+        let Entrant { event, id, dedup, references, album, forward, accepted, receipt, .. } = entrant;
+        let forward = forward.and_then(|forward| written_forward(&forward));
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(self.roster.bot_version(on), on, &event);
@@ -108,6 +110,7 @@ impl Inboxes {
                 ),
                 references,
                 album,
+                forward,
                 accepted,
                 sighting: fresh.then(|| Sighting {
                     scope: event.source.scope_id.clone(),
@@ -167,6 +170,14 @@ impl Inboxes {
         let gone = self.records.recall(of, entry).await?;
         Ok(gone.entries > 0)
     }
+}
+
+/// The longest forward, in bytes. Of a longer one only the event is stored.
+const LONGEST_FORWARD: usize = 256 * 1024;
+
+fn written_forward(forward: &Forward) -> Option<Bytes> {
+    let written = serde_json::to_vec(forward).expect("a forward holds only texts");
+    (written.len() <= LONGEST_FORWARD).then(|| Bytes::from(written))
 }
 
 /// Cheap hash of a conversation. A collision costs a stale sighting for a minute. The bot's version is part of it,

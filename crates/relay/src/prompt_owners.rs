@@ -38,7 +38,7 @@ impl PromptOwners {
 /// A press for a socket that is not the live one, with the line that delivers it.
 pub(crate) struct HandedPress {
     pub entry: EntryId,
-    /// Its position in the ledger, and the length of its event.
+    /// Its position in the ledger, and its size.
     pub place: (Seq, i64),
     pub line: String,
 }
@@ -90,7 +90,7 @@ impl State {
             return false;
         };
         seat.presses.add(&entry.id);
-        let place = (entry.seq, entry.event.len() as i64);
+        let place = (entry.seq, entry.size());
         seat.hand(HandedPress { entry: entry.id.clone(), place, line });
         true
     }
@@ -119,6 +119,7 @@ mod tests {
             instance: heron(),
             chat: "c".into(),
             event: Bytes::from(press("/once", Some(prompt))),
+            forward: None,
             references: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bus::{Bus, Notification};
 use identity::{Accounts, GatewayOwner};
-use ledger::{HoldBack, Roster};
+use ledger::{HoldBack, InteractionMode, Roster};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{GatewayId, InstanceId};
 use tokio::sync::Notify;
@@ -168,6 +168,13 @@ impl Seats {
     pub async fn set_hold_back(&self, of: &InstanceId, hold_back: HoldBack) -> Result<(), Fault> {
         self.roster.set_hold_back(of, hold_back).await?;
         self.connections.set_hold_back(of, hold_back);
+        Ok(())
+    }
+
+    /// Sets whether an agent gets interactions as events or whole. It also takes effect for open sockets.
+    pub async fn set_interactions(&self, of: &InstanceId, mode: InteractionMode) -> Result<(), Fault> {
+        self.roster.set_interaction_mode(of, mode).await?;
+        self.connections.set_interactions(of, mode);
         Ok(())
     }
 }

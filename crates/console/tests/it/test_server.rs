@@ -115,6 +115,7 @@ impl TestServer {
             traces: ledger.traces(),
             audit: ledger.audit(),
             usage: ledger.usage(),
+            uses: ledger.capability_uses(),
             relay: relay.clone(),
             clock,
             post: post.clone(),
@@ -198,6 +199,7 @@ impl TestServer {
             .inboxes()
             .records()
             .append(Append {
+                forward: None,
                 to: InstanceId::from(to["instance_id"].as_str().unwrap()),
                 platform: "pigeon".into(),
                 bot: "7001".into(),

@@ -155,6 +155,7 @@ impl UpdateContext<'_> {
             path: None,
             references,
             press: None,
+            forward: None,
             received: self.verified.received,
         })
     }
@@ -195,6 +196,7 @@ impl UpdateContext<'_> {
             references: Vec::new(),
             press: PromptToken::decode(data),
             album: None,
+            forward: None,
             received: self.verified.received,
         })
     }

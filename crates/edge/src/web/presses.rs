@@ -103,6 +103,7 @@ fn arrival(
         path: None,
         references: Vec::new(),
         press: Some(PromptToken { prompt: prompt.prompt.clone(), option: option.clone() }),
+        forward: None,
         received,
     })
 }

@@ -320,6 +320,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         references: Vec::new(),
         press: None,
         album: None,
+        forward: None,
         received,
     }
 }

@@ -159,6 +159,7 @@ impl Fixture {
             references: Vec::new(),
             press: None,
             album: None,
+            forward: None,
             received: self.clock.now(),
         }
     }

@@ -3,6 +3,7 @@
 mod actors;
 mod health;
 mod intake;
+mod interactions;
 mod polling;
 mod registration;
 mod sending;

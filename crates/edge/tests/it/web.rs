@@ -3,5 +3,6 @@
 mod actors;
 mod admission;
 mod conversation;
+mod interactions;
 mod invitation;
 mod watching;

@@ -84,7 +84,7 @@ impl SenderAccess {
     }
 
     /// Whether the operator denied this sender or chat.
-    pub(super) async fn denies(&self, on: &BotRef, source: &Source) -> Result<bool, Fault> {
+    pub async fn denies(&self, on: &BotRef, source: &Source) -> Result<bool, Fault> {
         let version = self.roster.bot_version(on);
         Ok(self.decisions(version, on, source).await?.denied)
     }

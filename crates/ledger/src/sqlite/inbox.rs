@@ -25,7 +25,7 @@ impl Inbox for Sqlite {
         let (timepiece, counts) = (self.timepiece.clone(), Arc::clone(&self.inbox_counts));
         let usage = Arc::clone(&self.usage);
         let follower = self.follower.get().cloned();
-        let (instance, event) = (append.to.clone(), append.event.clone());
+        let (instance, event, forward) = (append.to.clone(), append.event.clone(), append.forward.clone());
         let (chat, references) = (append.chat.clone(), append.references.clone());
         let album = append.album.clone();
         let (appended, _) = self
@@ -34,7 +34,16 @@ impl Inbox for Sqlite {
                 move |db| store(db, &append, timepiece.now(), &counts, &usage),
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
-                        hear(&Entry { id: id.clone(), seq: *seq, instance, chat, event, references, album });
+                        hear(&Entry {
+                            id: id.clone(),
+                            seq: *seq,
+                            instance,
+                            chat,
+                            event,
+                            forward,
+                            references,
+                            album,
+                        });
                     }
                 },
             )
@@ -51,7 +60,7 @@ impl Inbox for Sqlite {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT seq, id, refs, chat, event, album FROM entries
+                "SELECT seq, id, refs, chat, event, album, forward FROM entries
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
@@ -63,6 +72,7 @@ impl Inbox for Sqlite {
                     chat: row.get::<_, String>(3)?.into(),
                     event: Bytes::from(row.get::<_, Vec<u8>>(4)?),
                     album: row.get(5)?,
+                    forward: row.get::<_, Option<Vec<u8>>>(6)?.map(Bytes::from),
                 })
             })?
             .collect()
@@ -111,7 +121,7 @@ impl Inbox for Sqlite {
             let mut find =
                 db.prepare_cached("SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2")?;
             let mut forget = db.prepare_cached(
-                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, handed = ?3, ended = ?4
+                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, forward = NULL, handed = ?3, ended = ?4
                  WHERE seq = ?1 AND id = ?2 AND fate IS NULL",
             )?;
             for Acknowledgement { entry, handed, place } in &acknowledged {
@@ -273,7 +283,7 @@ fn store(
         return Ok((Appended::Known(first), None));
     };
     counts.appended(append);
-    usage.entry(append.to.as_str(), 1, append.event.len() as i64);
+    usage.entry(append.to.as_str(), 1, append.size());
     if let Some(sighting) = &append.sighting {
         sight(db, append, sighting)?;
     }
@@ -294,8 +304,8 @@ fn insert(
         .prepare_cached(
             "INSERT INTO entries
                (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                refs, receipt, sender, album)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15)
+                refs, receipt, sender, album, forward)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15, ?16)
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -307,19 +317,21 @@ fn insert(
             append.message.as_ref().map(|message| message.as_str()),
             dedup,
             &append.event[..],
-            append.event.len() as i64,
+            append.size(),
             append.accepted.millis(),
             now.millis(),
             listed(&append.references),
             receipt,
             append.sender.as_ref().map(counts::sender),
             append.album,
+            append.forward.as_deref(),
         ])?;
     Ok((kept > 0).then(|| Seq(db.last_insert_rowid())))
 }
 
 /// The row stays, with the fate `dropped`.
-const DROP: &str = "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+const DROP: &str =
+    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, forward = NULL, ended = ?2,
     counted = ledger_time() WHERE seq = ?1";
 
 fn unread(row: &Row<'_>, at: usize) -> rusqlite::Result<Unread> {

@@ -5,11 +5,32 @@ use posthouse_wire::InstanceId;
 use rusqlite::{OptionalExtension, params};
 
 use super::Sqlite;
-use crate::interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
+use crate::interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 use crate::{BotRef, Fault};
 
 #[async_trait]
 impl Interactions for Sqlite {
+    async fn set_interaction_mode(&self, of: &InstanceId, mode: InteractionMode) -> Result<(), Fault> {
+        let of = of.clone();
+        self.write(move |db| {
+            db.execute("UPDATE instances SET interactions = ?2 WHERE id = ?1", [of.as_str(), mode.as_str()])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn interaction_mode(&self, of: &InstanceId) -> Result<InteractionMode, Fault> {
+        let of = of.clone();
+        let stored: Option<String> = self
+            .read(move |db| {
+                db.prepare_cached("SELECT interactions FROM instances WHERE id = ?1")?
+                    .query_row([of.as_str()], |row| row.get(0))
+                    .optional()
+            })
+            .await?;
+        Ok(stored.and_then(|text| text.parse().ok()).unwrap_or_default())
+    }
+
     async fn keep_manifest(&self, of: &InstanceId, on: &BotRef, manifest: &str) -> Result<bool, Fault> {
         let (of, on, manifest) = (of.clone(), on.clone(), manifest.to_owned());
         let key = [of.to_string(), on.platform.to_string(), on.bot.to_string()];

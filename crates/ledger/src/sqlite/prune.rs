@@ -169,7 +169,7 @@ const ENDED_FIRES: &str =
 
 /// The row stays, with the fate `dropped`, for the same time again.
 const LATE: &str =
-    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?3, counted = ?4 WHERE seq IN
+    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, forward = NULL, ended = ?3, counted = ?4 WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IS NULL ORDER BY counted LIMIT ?2)";
 

@@ -25,11 +25,11 @@ pub struct CredentialUse {
 pub trait CapabilityUses: Send + Sync {
     /// Records the end of a use.
     async fn end_use(&self, number: i64, called: &str, outcome: &str) -> Result<(), Fault>;
-    /// The uses of an agent before this time, the latest first.
+    /// The uses of an agent, the latest first, after this position in the list: the time and the action of a use.
     async fn credential_uses(
         &self,
         of: &InstanceId,
-        before: Option<Moment>,
+        after: Option<(Moment, ActionId)>,
         at_most: u32,
     ) -> Result<Vec<CredentialUse>, Fault>;
 }

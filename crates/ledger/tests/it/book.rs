@@ -118,6 +118,7 @@ impl Book {
             event: Bytes::from(word.to_owned()),
             references: Vec::new(),
             album: None,
+            forward: None,
             accepted: self.clock.now(),
             sighting: None,
             receipt: None,

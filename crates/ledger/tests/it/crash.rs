@@ -35,6 +35,7 @@ async fn child_that_writes_until_it_is_killed() {
                 for number in 0_u64.. {
                     let now = clock.now();
                     let letter = Append {
+                        forward: None,
                         to: HERON.into(),
                         platform: "telegram".into(),
                         bot: "tb".into(),

@@ -135,6 +135,7 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                     let key =
                         format!("{:08x}-{number}", (writer * 240_u32 + number).wrapping_mul(0x9e37_79b9));
                     let letter = Append {
+                        forward: None,
                         to: HERON.into(),
                         platform: "telegram".into(),
                         bot: "tb".into(),

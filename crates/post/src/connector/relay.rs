@@ -90,6 +90,7 @@ impl MessageStorage for RelayConnector {
         let now = self.timepiece.now();
         let id = EntryId::mint(now.millis());
         let entrant = Entrant {
+            forward: None,
             event: event(&id, &dispatch.from, item, &chat, self.preamble, now),
             // Repeats are recognized by the receipt.
             dedup: id.as_str().into(),

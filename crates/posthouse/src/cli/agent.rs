@@ -261,6 +261,7 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("callback url", "callback_url"),
         ("pinned generation", "generation"),
         ("hold back", "hold_back"),
+        ("interactions", "interactions"),
         ("stream cursor", "stream_cursor"),
         ("profile", "profile"),
         ("created", "created_at"),

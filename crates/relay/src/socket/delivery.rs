@@ -1,5 +1,6 @@
 //! Delivery of inbox entries: oldest first, within a window, until each is acknowledged.
 
+mod forwards;
 mod held;
 mod lease;
 mod presses;
@@ -80,7 +81,7 @@ enum Origin {
 
 struct Outstanding {
     id: EntryId,
-    /// Its position in the ledger, and the length of its event.
+    /// Its position in the ledger, and its size.
     place: (Seq, i64),
     /// Time of delivery, for its record.
     handed: Moment,
@@ -196,19 +197,24 @@ impl Socket {
         let (now, handed) = (self.now(), self.relay.0.timepiece.now());
         let mut fed = false;
         while let Some((entry, origin)) = self.next_entry(now) {
-            let Some(line) = inbound(&entry, origin) else {
+            let forward = self.forward_line(&entry);
+            let is_forward = forward.is_some();
+            let Some(line) = forward.or_else(|| inbound(&entry, origin)) else {
                 // The server wrote the row as JSON. A row that is not JSON can only be poison.
                 self.set_back(&entry.id, Setback::Poison).await;
                 continue;
             };
             self.feed(&line).await?;
             fed = true;
+            if is_forward {
+                self.ask_for_pong(&entry.id).await?;
+            }
             if let Some(seated) = &mut self.seated {
                 let delivery = &mut seated.delivery;
                 if delivery.outstanding.is_empty() {
                     delivery.lease = Lease::starting(now);
                 }
-                let place = (entry.seq, entry.event.len() as i64);
+                let place = (entry.seq, entry.size());
                 delivery.outstanding.push_back(Outstanding { id: entry.id, place, handed });
             }
         }
@@ -377,6 +383,9 @@ impl Socket {
             if let Some(seat) = self.connections.state.lock().seat(self.id) {
                 seat.stops_arrived = Some(now);
             }
+        }
+        if let Some(entry) = forwards::forwarded(payload) {
+            self.acknowledged(entry);
         }
         let Some(seated) = &mut self.seated else { return Ok(()) };
         seated.delivery.proving = None;

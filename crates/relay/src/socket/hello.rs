@@ -1,6 +1,6 @@
 //! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
 
-use ledger::{BotRef, Generation, HoldBack, Instance};
+use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode};
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::{CommandManifest, Hello};
 
@@ -69,7 +69,7 @@ impl Socket {
             delivery: Delivery::new(window, now, turn),
         }));
         // The check comes after taking the seat, so that a revocation from here on finds this socket.
-        let (instance, pinned, hold_back) = match self.still_good().await {
+        let (instance, pinned, (hold_back, interactions)) = match self.still_good().await {
             Ok(Some(found)) => found,
             Ok(None) => return Err(Ending::Close { code: UNAUTHORIZED.0, reason: UNAUTHORIZED.1 }),
             Err(fault) => {
@@ -87,7 +87,7 @@ impl Socket {
         }
         if let Some(seat) = self.connections.state.lock().seat(self.id) {
             (seat.settled, seat.proof, seat.pinned) = (settled, self.proof, pinned);
-            seat.hold_back = hold_back;
+            (seat.hold_back, seat.interactions) = (hold_back, interactions);
         }
         if instance.idle
             && let Err(fault) = self.relay.0.roster.set_idle(&instance.id, false).await
@@ -107,7 +107,9 @@ impl Socket {
 
     /// The agent, with the operator's settings for this socket's credential. `None` when the agent was deleted or the
     /// credential was revoked.
-    async fn still_good(&mut self) -> Result<Option<(Instance, Generation, HoldBack)>, Fault> {
+    async fn still_good(
+        &mut self,
+    ) -> Result<Option<(Instance, Generation, (HoldBack, InteractionMode))>, Fault> {
         let held = self.relay.0.identity.accounts.gateways(&self.holder.instance).await?;
         let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
         if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
@@ -117,7 +119,8 @@ impl Socket {
         let Some(instance) = roster.instance(&self.holder.instance).await? else { return Ok(None) };
         let pinned = roster.pinned_generation(&self.holder.instance, &self.holder.gateway).await?;
         let hold_back = roster.hold_back(&self.holder.instance).await?;
-        Ok(Some((instance, pinned, hold_back)))
+        let interactions = roster.interaction_mode(&self.holder.instance).await?;
+        Ok(Some((instance, pinned, (hold_back, interactions))))
     }
 
     /// Records what a hello proves about the gateway's version. A gateway sends one hello per identity, all at once,

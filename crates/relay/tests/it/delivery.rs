@@ -160,6 +160,7 @@ async fn the_same_event_again_is_kept_once() {
     let mut kept = Vec::new();
     for _ in 0..2 {
         let entrant = relay::Entrant {
+            forward: None,
             event: event.clone(),
             dedup: "same".into(),
             references: Vec::new(),
@@ -190,6 +191,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
         let bearings = identity::Bearings { source: &event.source, path: None };
         let admitted = server.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
+            forward: None,
             event,
             dedup: dedup.into(),
             references: Vec::new(),
@@ -222,6 +224,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
         let bearings = identity::Bearings { source: &event.source, path: None };
         let admitted = server.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
+            forward: None,
             event,
             dedup: text.into(),
             references: vec!["telegram:file:canary".to_owned()],

@@ -13,6 +13,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
     let bearings = identity::Bearings { source: &event.source, path: None };
     let admitted = server.admitted(on, bearings, true).await.unwrap();
     let entrant = Entrant {
+        forward: None,
         event,
         id: None,
         dedup: format!("{chat}/{text}").into(),

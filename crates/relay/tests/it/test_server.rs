@@ -271,6 +271,7 @@ impl TestServer {
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
         let entrant = Entrant {
+            forward: None,
             event,
             id: None,
             dedup,

@@ -1,6 +1,7 @@
 // The list of messages on the page, by message id, in the order they were sent.
 
 import { copyable } from "./code.js";
+import { Marks } from "./marks.js";
 
 /** Largest distance from the end, in pixels, at which the page scrolls to new messages by itself. */
 const NEAR = 120;
@@ -9,9 +10,12 @@ export class Lines {
   #list;
   #room;
   #latest;
+  #marks;
+  #draft = null;
   #known = new Map();
 
-  constructor(list, room, latest) {
+  constructor(list, room, latest, acts) {
+    this.#marks = new Marks(acts);
     this.#list = list;
     this.#room = room;
     this.#latest = latest;
@@ -25,6 +29,7 @@ export class Lines {
 
   clear() {
     this.#known.clear();
+    this.#draft = null;
     this.#list.replaceChildren();
     this.#latest.hidden = true;
   }
@@ -41,12 +46,45 @@ export class Lines {
     if (fresh) {
       item = this.#item(line);
       this.#known.set(line.message_id, item);
-      this.#list.append(item);
+      // The agent's next message replaces its preview.
+      if (line.author === "agent") this.endDraft();
+      this.#list.insertBefore(item, this.#draft);
     }
     if (!line.pending) item.classList.remove("pending", "failed");
     this.#write(item, line);
+    this.#mark(item, line);
     this.#settle(follow);
     return fresh;
+  }
+
+  /** Shows changed marks of a message. */
+  mark(line) {
+    const item = this.#known.get(line.message_id);
+    if (item) this.#mark(item, line);
+  }
+
+  /** Records the names of threads. */
+  threads(threads) {
+    this.#marks.named(this.#list, threads);
+  }
+
+  /** Shows a preview of the agent's next message below all others. */
+  draft({ text, html }) {
+    const follow = this.#near();
+    if (!this.#draft) {
+      this.#draft = this.#item({ author: "agent", message_id: "" });
+      this.#draft.dataset.testid = "draft";
+      this.#draft.classList.add("draft");
+      this.#draft.querySelector(".marks").hidden = true;
+      this.#list.append(this.#draft);
+    }
+    this.#fill(this.#draft, text, html);
+    this.#settle(follow);
+  }
+
+  endDraft() {
+    this.#draft?.remove();
+    this.#draft = null;
   }
 
   /** Shows an edit of an agent's message. An edit of a message that is not on the page is ignored. */
@@ -100,21 +138,31 @@ export class Lines {
     body.dir = "auto";
     const about = document.createElement("div");
     about.className = "about";
-    item.append(body, about);
+    const [quote, marks] = this.#marks.area(item);
+    item.append(quote, body, marks, about);
     return item;
   }
 
-  #write(item, line) {
+  #mark(item, line) {
+    const replied = line.reply_to && this.#known.get(line.reply_to);
+    this.#marks.show(item, line, replied?.querySelector(".body").textContent);
+  }
+
+  #fill(item, text, html) {
     const body = item.querySelector(".body");
-    item.dataset.said = line.said;
     // An answer that became shorter leaves empty messages, which are hidden.
-    item.hidden = line.text === "";
+    item.hidden = text === "";
     // The server rendered this HTML and escaped the agent's text. Without HTML, the text is shown unrendered.
-    body.classList.toggle("plain", !line.html);
-    if (line.html) {
-      body.innerHTML = line.html;
+    body.classList.toggle("plain", !html);
+    if (html) {
+      body.innerHTML = html;
       copyable(body);
-    } else body.textContent = line.text;
+    } else body.textContent = text;
+  }
+
+  #write(item, line) {
+    item.dataset.said = line.said;
+    this.#fill(item, line.text, line.html);
     // A delivered message stays delivered, even if an older event comes later.
     if (typeof line.delivered === "boolean" && item.dataset.delivered !== "true") item.dataset.delivered = String(line.delivered);
     this.#about(item);

@@ -4,7 +4,7 @@ import { Lines } from "./lines.js";
 import { code } from "./code.js";
 
 const at = (id) => document.getElementById(id);
-const lines = new Lines(at("lines"), at("room"), at("latest"));
+const lines = new Lines(at("lines"), at("room"), at("latest"), { press, reply, enter: enterThread });
 const LIMIT = 32000;
 const kept = {
   get: (name) => {
@@ -26,6 +26,8 @@ let last = 0;
 let working = false;
 let typing = null;
 let visit = 0;
+/** The message that the next one replies to, and the thread it is written in. */
+let place = {};
 
 // Calls.
 
@@ -161,6 +163,7 @@ async function enter() {
   const mine = ++visit;
   leave();
   lines.clear();
+  placed({});
   turn(false);
   const agent = chosen();
   entered = agent?.instance_id ?? null;
@@ -169,6 +172,7 @@ async function enter() {
     const opened = await call("rooms", { agent: agent.instance_id });
     if (mine !== visit) return;
     room = opened.room;
+    lines.threads(opened.threads);
     for (const line of opened.history) put(line);
     lines.toEnd();
     watch();
@@ -213,6 +217,9 @@ function watch(pause = 1000) {
     if (line.author === "agent") still();
   });
   heard("edit", (edit) => lines.edit(edit.message_id, edit.text, edit.html));
+  heard("marks", (marks) => lines.mark(marks));
+  heard("threads", (threads) => lines.threads(threads));
+  heard("draft", (draft) => lines.draft(draft));
   heard("delivered", (message) => lines.delivered(message.message_id));
   heard("turn", (now) => turn(now.open));
   heard("typing", (sign) => (sign.on ? types(sign.text) : still()));
@@ -254,7 +261,10 @@ function want(agent) {
 function turn(open) {
   working = open;
   at("stop").disabled = false;
-  if (!open) clearTimeout(typing);
+  if (!open) {
+    clearTimeout(typing);
+    lines.endDraft();
+  }
   shows(`${chosen()?.name ?? "The agent"} is working`);
 }
 
@@ -298,16 +308,18 @@ function settle(nonce) {
 
 function speak(text) {
   const nonce = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const message = { nonce, text, said: Date.now() };
+  const message = { nonce, text, said: Date.now(), reply_to: place.reply_to, thread: place.thread };
+  placed({});
   kept.set(`outbox.${room}`, [...outbox(), message]);
   hand(message);
 }
 
 async function hand(message, pause = 1000) {
   const [mine, here, id] = [visit, room, `p${message.nonce}`];
-  if (!lines.has(id)) put({ message_id: id, author: "person", text: message.text, said: message.said, pending: true });
+  const { text, nonce, reply_to, thread } = message;
+  if (!lines.has(id)) put({ message_id: id, author: "person", text, said: message.said, reply_to, thread, pending: true });
   try {
-    await call(`rooms/${encodeURIComponent(here)}/messages`, { text: message.text, nonce: message.nonce });
+    await call(`rooms/${encodeURIComponent(here)}/messages`, { text, nonce, reply_to, thread });
     if (mine === visit) {
       settle(message.nonce);
       lines.put({ message_id: id, author: "person", text: message.text, said: message.said, delivered: false });
@@ -324,6 +336,37 @@ async function hand(message, pause = 1000) {
     } else setTimeout(() => mine === visit && hand(message, Math.min(pause * 2, 15000)), pause);
   }
 }
+
+// Buttons of questions, replies and threads.
+
+/** Presses a button. True if the question has its answer now. */
+async function press(message_id, option_id) {
+  try {
+    await call(`rooms/${encodeURIComponent(room)}/presses`, { message_id, option_id });
+    return true;
+  } catch (trouble) {
+    say(`Not sent: ${trouble.message}.`);
+    return trouble instanceof Refused && trouble.problem.code === "answered";
+  }
+}
+
+function reply(reply_to, text) {
+  placed({ ...place, reply_to, about: text.slice(0, 80) });
+}
+
+function enterThread(thread, name) {
+  placed({ ...place, thread, in: name });
+}
+
+function placed(now) {
+  place = now;
+  const told = [now.about !== undefined && `Replying to “${now.about}”`, now.in && `in ${now.in}`].filter(Boolean);
+  at("place-text").textContent = told.join(" ");
+  at("place").hidden = told.length === 0;
+  if (told.length > 0) at("composer").focus();
+}
+
+at("place-end").addEventListener("click", () => placed({}));
 
 const composer = at("composer");
 

@@ -170,15 +170,6 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
             },
             "thread not found",
         ),
-        (
-            Action::FollowUp {
-                session_key: "agent:main:telegram:dm:5".into(),
-                kind: "telegram.callback_query_id".into(),
-                content: "x".into(),
-                metadata: Metadata::default(),
-            },
-            "nothing to follow up on",
-        ),
     ] {
         let outcome = fixture.outcome(action.clone()).await;
         assert!(error(&outcome).contains(expected), "{action:?}: {outcome:?}");

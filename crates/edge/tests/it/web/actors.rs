@@ -38,7 +38,8 @@ pub struct TestServer {
     pub web: Arc<Web>,
     pub clock: Timepiece,
     pub closing: CancellationToken,
-    ledger: Ledger,
+    pub ledger: Ledger,
+    edge: Edge,
     identity: Identity,
     doors: Router,
     /// Pages of people who signed in, by name.
@@ -216,7 +217,7 @@ impl TestServer {
         for tenant in ["acme", "umbrella"] {
             identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default(), media_folder }
+        Self { web, clock, closing, ledger, edge, identity, doors, people: Mutex::default(), media_folder }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
@@ -287,6 +288,10 @@ impl TestServer {
 
     pub fn audit(&self) -> Arc<dyn Audit> {
         self.ledger.audit()
+    }
+
+    pub fn vault_records(&self) -> Arc<dyn ledger::VaultRecords> {
+        self.ledger.vault()
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
@@ -370,27 +375,41 @@ impl Heron<'_> {
     }
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
-        let identity = BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() };
+        let order = self.order(id, action);
         let bot = OpenedBot {
-            platform: identity.platform.clone(),
-            id: identity.bot.clone(),
+            platform: order.on.platform.clone(),
+            id: order.on.bot.clone(),
             shared: false,
             settings: serde_json::Map::new(),
             credentials: vault::Credentials::default(),
         };
-        let ends_turn = matches!(&action, Action::Send { metadata, .. } if metadata.notify == Some(true));
-        let order = Order {
+        self.server.web.carry(&bot, order).await.outcome
+    }
+
+    /// Through the whole edge, with everything that it records.
+    pub async fn asks(&self, action: Action) -> Outcome {
+        self.asks_with(action, true).await
+    }
+
+    pub async fn asks_with(&self, action: Action, may_redeem: bool) -> Outcome {
+        let order = self.order(ActionId::mint(self.server.clock.now().millis()), action);
+        let agent = self.server.identity.roster.records().instance(&self.instance).await.unwrap().unwrap();
+        let order = Order { may_redeem, tenant: agent.tenant, ..order };
+        relay::Egress::carry(&self.server.edge, order).await.outcome
+    }
+
+    fn order(&self, id: ActionId, action: Action) -> Order {
+        Order {
             may_redeem: false,
-            ends_turn,
+            ends_turn: matches!(&action, Action::Send { metadata, .. } if metadata.notify == Some(true)),
             id,
             tenant: "ten_1".into(),
             instance: self.instance.clone(),
-            on: identity,
+            on: BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() },
             action,
             stream_cursor: String::new(),
             deadline: self.server.clock.instant() + Duration::from_secs(25),
-        };
-        self.server.web.carry(&bot, order).await.outcome
+        }
     }
 
     /// Accepts one entry of its inbox.

@@ -70,7 +70,7 @@ impl InboxCounts {
     pub fn refusal(&self, db: &Connection, append: &Append) -> rusqlite::Result<Option<LimitReached>> {
         let mut counts = self.0.lock();
         let Some(held) = counts.inboxes.get_mut(append.to.as_str()) else { return Ok(None) };
-        let size = append.event.len() as i64;
+        let size = append.size();
         let InboxLimits { entries, bytes } = append.limits;
         if !fits(held.all, size, append.limits) {
             return Ok(Some(LimitReached::Inbox));
@@ -114,7 +114,7 @@ impl InboxCounts {
     pub fn appended(&self, append: &Append) {
         let sender = append.sender.as_ref().map(sender);
         let entry = Unended {
-            size: append.event.len() as i64,
+            size: append.size(),
             platform: append.platform.as_str(),
             bot: append.bot.as_str(),
             chat: append.chat.as_str(),

@@ -64,6 +64,12 @@ ALTER TABLE capabilities ADD COLUMN entry BLOB;
 -- The calls that an action made with the credentials of its bot, such as `sendMessage x2`.
 ALTER TABLE actions ADD COLUMN called TEXT;
 
+-- A sanitized interaction, for agents that want it whole instead of as an event. It goes with the event.
+ALTER TABLE entries ADD COLUMN forward BLOB;
+
+-- How an agent gets interactions: as events (`inbound`) or whole (`passthrough`).
+ALTER TABLE instances ADD COLUMN interactions TEXT NOT NULL DEFAULT 'inbound';
+
 -- Web chat: the thread of a message, what the agent reacted with as a JSON list, and the time of the last change that
 -- is neither text nor an edit.
 ALTER TABLE room_lines ADD COLUMN thread TEXT;

@@ -86,7 +86,7 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
     for whose in ["fate IS NULL", "fate = 'dead'"] {
         db.execute(
             &format!(
-                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, forward = NULL, ended = ?2,
                    counted = ledger_time()
                  WHERE instance = ?1 AND {whose}"
             ),

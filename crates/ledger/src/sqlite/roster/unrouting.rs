@@ -232,7 +232,7 @@ fn end_those(
     if matches!(which, Ended::By(Discriminator::Any)) && left.is_nothing() {
         return db.execute(
             &format!(
-                "UPDATE entries SET fate = 'unrouted', event = NULL, refs = NULL, ended = ?4,
+                "UPDATE entries SET fate = 'unrouted', event = NULL, refs = NULL, forward = NULL, ended = ?4,
                    counted = ledger_time()
                  WHERE instance = ?1 AND {whose} AND platform = ?2 AND bot = ?3"
             ),
@@ -254,7 +254,7 @@ fn end_those(
     }
     drop(rows);
     let mut end = db.prepare_cached(
-        "UPDATE entries SET fate = 'unrouted', event = NULL, refs = NULL, ended = ?2, counted = ledger_time()
+        "UPDATE entries SET fate = 'unrouted', event = NULL, refs = NULL, forward = NULL, ended = ?2, counted = ledger_time()
          WHERE seq = ?1",
     )?;
     for seq in &ended {

@@ -28,27 +28,30 @@ impl CapabilityUses for Sqlite {
     async fn credential_uses(
         &self,
         of: &InstanceId,
-        before: Option<Moment>,
+        after: Option<(Moment, ActionId)>,
         at_most: u32,
     ) -> Result<Vec<CredentialUse>, Fault> {
         let of = of.clone();
-        let before = before.map_or(i64::MAX, Moment::millis);
+        let (at, action) = match after {
+            Some((at, action)) => (at.millis(), action.bytes()),
+            None => (i64::MAX, None),
+        };
         self.read(move |db| {
             db.prepare_cached(
                 "SELECT * FROM (
                    SELECT at, kind, entry, action, called, outcome FROM capability_uses
-                   WHERE instance = ?1 AND at < ?2 ORDER BY seq DESC LIMIT ?3)
+                   WHERE instance = ?1 AND (at, coalesce(action, x'')) < (?2, coalesce(?5, x'')) ORDER BY seq DESC LIMIT ?3)
                  UNION ALL
                  SELECT * FROM (
                    SELECT coalesce(posted, received), platform || '.bot', answers, id, called,
                      CASE WHEN finished IS NULL THEN NULL WHEN success THEN 'ok' ELSE coalesce(error, 'failed') END
                    FROM actions
                    WHERE seq > (SELECT max(seq) FROM actions) - ?4 AND instance = ?1 AND called IS NOT NULL
-                     AND coalesce(posted, received) < ?2
+                     AND (coalesce(posted, received), id) < (?2, coalesce(?5, x''))
                    ORDER BY seq DESC LIMIT ?3)
-                 ORDER BY 1 DESC LIMIT ?3",
+                 ORDER BY 1 DESC, 4 DESC LIMIT ?3",
             )?
-            .query_map(params![of.as_str(), before, at_most, RECENT], credential_use)?
+            .query_map(params![of.as_str(), at, at_most, RECENT, action], credential_use)?
             .collect()
         })
         .await

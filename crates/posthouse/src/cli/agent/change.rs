@@ -48,6 +48,10 @@ pub struct ChangeArgs {
     /// never (off), or only the messages that were waiting when it connected (drain, the default)
     #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
     hold_back: Option<String>,
+    /// How it gets interactions, such as slash commands: as messages (inbound, the default), or as the
+    /// platform sent them, without secrets (passthrough)
+    #[arg(long, value_name = "HOW", group = "what", value_parser = ["inbound", "passthrough"])]
+    interactions: Option<String>,
     /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
     /// for none
     #[arg(long, value_name = "TEXT", group = "what")]
@@ -86,6 +90,7 @@ impl ChangeArgs {
             ("generation", &self.generation),
             ("gateway_id", &self.gateway),
             ("hold_back", &self.hold_back),
+            ("interactions", &self.interactions),
             ("stream_cursor", &self.stream_cursor),
         ] {
             if value.is_some() {

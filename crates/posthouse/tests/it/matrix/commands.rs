@@ -83,6 +83,7 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "agent change" => vec![&agent, "--wake-url", "http://127.0.0.1:9/", "--tenant", tenant],
         "client create" => vec!["--tenant", tenant],
         "client revoke" => vec![actors.heron["client_id"].as_str().unwrap()],
+        "capability list" => vec!["--agent", &agent],
         "enroll-token create" => vec!["--tenant", tenant, "--agent", &agent],
         "enroll-token revoke" => vec!["enr_019a0000"],
         "bot create" => vec!["telegram", "--id", "1", "--token-file", &file],

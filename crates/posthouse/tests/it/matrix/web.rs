@@ -125,6 +125,10 @@ fn row(actors: &Actors, visitors: &Visitors, method: &str, at: &str) -> Option<D
             let message = json!({ "text": "psst", "nonce": "probe-0001" });
             DoorRequest::to(&format!("/chat/api/rooms/{room}/messages")).json(&message)
         })),
+        ("POST", "/chat/api/rooms/{room}/presses") => of_room(Box::new(|room| {
+            let press = json!({ "message_id": "w1", "option_id": "once" });
+            DoorRequest::to(&format!("/chat/api/rooms/{room}/presses")).json(&press)
+        })),
         ("POST", "/chat/api/stop") => {
             of_room(Box::new(|room| DoorRequest::to("/chat/api/stop").json(&json!({ "room": room }))))
         }

@@ -123,6 +123,7 @@ impl Driver {
         let number = self.written;
         let event = message(&self.agent.bots[0], &format!("c{chat}"), &format!("message {number}"));
         let entrant = Entrant {
+            forward: None,
             event,
             id: None,
             dedup: DedupKey::new(format!("{}-{number}", self.agent.instance)),
