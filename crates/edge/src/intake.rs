@@ -169,7 +169,8 @@ impl Intake {
         arrival: Arrival,
         person: Option<&Principal>,
     ) -> Result<Option<Admitting>, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, album, received } =
+            arrival;
         let ignored = |reason| {
             self.metrics.ignored(platform.name(), reason);
             Ok(None)
@@ -197,6 +198,7 @@ impl Intake {
             id: None,
             dedup,
             references,
+            album,
             accepted: received,
             receipt: None,
             stop: platform.stop_rule(),

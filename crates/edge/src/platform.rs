@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use ledger::Uses;
+use ledger::{MediaRecord, Uses};
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, Descriptor, Event};
-use relay::{Carried, Order, StopRule};
+use posthouse_wire::{ChatId, DedupKey, Descriptor, Event, Outcome};
+use relay::{Carried, FetchedMedia, MediaReader, MediaStore, MediaWriter, NotFetched, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
 
@@ -62,6 +62,8 @@ pub struct Arrival {
     /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
     /// They stay inside the server; agents get handles.
     pub references: Vec<String>,
+    /// The album that it is a part of.
+    pub album: Option<String>,
     pub received: Moment,
 }
 
@@ -151,6 +153,26 @@ pub enum EventDelivery {
 #[error("{0}")]
 pub struct BotTrouble(pub String);
 
+/// A stored file that a platform sends.
+#[derive(Clone)]
+pub struct StoredMedia {
+    pub store: MediaStore,
+    pub record: MediaRecord,
+}
+
+impl StoredMedia {
+    /// Opens the file. `None` if it cannot be read.
+    pub async fn open(&self) -> Option<MediaReader> {
+        match self.store.open(&self.record).await {
+            Ok(reader) => reader,
+            Err(fault) => {
+                tracing::error!(%fault, "could not open a file to send");
+                None
+            }
+        }
+    }
+}
+
 /// One chat platform. An implementation holds no bot; each call names one.
 #[async_trait]
 pub trait Platform: Send + Sync {
@@ -204,6 +226,21 @@ pub trait Platform: Send + Sync {
 
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried;
+
+    /// Sends a file as this bot. The order is a `send_media`. Called only if the descriptor lists that op.
+    async fn send_media(&self, _bot: &OpenedBot, order: Order, _media: StoredMedia) -> Carried {
+        Outcome::unsupported(order.action.op()).into()
+    }
+
+    /// Writes the bytes of an attachment to `into`. The reference came with an event of this bot.
+    async fn fetch_media(
+        &self,
+        _bot: &OpenedBot,
+        _reference: &str,
+        _into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        Err(NotFetched::Gone)
+    }
 
     /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform
     /// cannot reach this server. Repeating it changes nothing.

@@ -10,6 +10,7 @@
 mod api;
 mod egress;
 pub mod markdown;
+mod media;
 mod normalize;
 mod poll;
 mod register;
@@ -24,7 +25,7 @@ use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{BotId, ChatInfo, Descriptor};
-use relay::{Carried, Order, StopRule};
+use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +33,7 @@ use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
     BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, VerifiedBody, WebhookRefusal,
+    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 const PLATFORM: &str = "telegram";
@@ -45,7 +46,7 @@ const GENERAL_TOPIC: &str = "1";
 /// Longest message, in UTF-16 units after its entities are parsed.
 const MESSAGE_LENGTH: usize = 4096;
 /// The ops that Telegram carries out.
-const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
+const OPS: [&str; 5] = ["send", "edit", "typing", "get_chat_info", "send_media"];
 const ALLOWED_UPDATES: &[&str] = &[
     "message",
     "edited_message",
@@ -196,6 +197,19 @@ impl Platform for Telegram {
 
     async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried {
         egress::carry(self, bot, order).await
+    }
+
+    async fn send_media(&self, bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
+        egress::send_media(self, bot, order, media).await
+    }
+
+    async fn fetch_media(
+        &self,
+        bot: &OpenedBot,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        media::fetch(self, bot, reference, into).await
     }
 
     async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

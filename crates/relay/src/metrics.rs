@@ -30,6 +30,7 @@ pub struct Metrics {
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
     pub(crate) enrolments: Family<Why, Counter>,
+    pub(crate) attachments: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -69,6 +70,11 @@ impl Metrics {
             "posthouse_relay_enrolments",
             "Enrolment tokens presented, by result",
             self.enrolments.clone(),
+        );
+        registry.register(
+            "posthouse_relay_attachments",
+            "Attachments of messages, by the result of fetching them",
+            self.attachments.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }

@@ -2,6 +2,7 @@
 
 mod call_with_deadline;
 mod fitting;
+mod media;
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
@@ -16,6 +17,7 @@ use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{Again, CallsWithDeadline};
 pub(super) use fitting::Fitting;
+pub(super) use media::send_media;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {

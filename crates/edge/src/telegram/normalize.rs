@@ -146,6 +146,7 @@ impl UpdateContext<'_> {
             addressed,
             path: None,
             references,
+            album: message.media_group_id.as_deref().map(str::to_owned),
             received: self.verified.received,
         })
     }

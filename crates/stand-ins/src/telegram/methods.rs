@@ -1,6 +1,7 @@
 //! Methods of the Bot API.
 
 mod chats;
+mod media;
 mod messages;
 mod updates;
 
@@ -15,7 +16,7 @@ use super::{
     world::{BotState, World},
 };
 
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 19] = [
     "getMe",
     "getUpdates",
     "setWebhook",
@@ -30,11 +31,21 @@ const METHODS: [&str; 14] = [
     "getChat",
     "getFile",
     "createForumTopic",
+    "sendPhoto",
+    "sendVoice",
+    "sendAudio",
+    "sendVideo",
+    "sendDocument",
 ];
 
 /// The method's own spelling. The Bot API ignores case.
 pub(super) fn known(name: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(name))
+}
+
+/// Whether the method takes a form with a file.
+pub(super) fn takes_file(method: &str) -> bool {
+    media::field(method).is_some()
 }
 
 /// One call of a bot with a valid token.
@@ -74,6 +85,7 @@ impl MethodCall<'_> {
             "getChat" => self.get_chat(world),
             "getFile" => self.get_file(world),
             "createForumTopic" => self.create_forum_topic(world),
+            method if takes_file(method) => self.send_media(world),
             _ => Err(ApiRefusal::not_found()),
         }
     }
