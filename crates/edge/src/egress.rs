@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ledger::BotRef;
 use posthouse_wire::{Action, Descriptor, Outcome};
-use relay::{Carried, Order};
+use relay::{Carried, FetchedMedia, MediaSource, MediaWriter, NotFetched, NotObtained, Order};
 
 use crate::asked_prompts::AskedPrompts;
 use crate::bots::OpenedBot;
 use crate::own_threads::OwnThreads;
-use crate::platform::Platform;
+use crate::platform::{Platform, StoredMedia};
 use crate::{Edge, Fault};
 
 /// Result of every action of a dead bot.
@@ -33,6 +33,23 @@ impl relay::Egress for Edge {
         identity.platform == crate::web::NAME
     }
 
+    async fn fetch_media(
+        &self,
+        of: &BotRef,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        let platform = self.platform(of.platform.as_str()).ok_or(NotFetched::Gone)?;
+        match self.0.bots.find(of).await {
+            Ok(Some(bot)) => platform.fetch_media(&bot, reference, into).await,
+            Ok(None) => Err(NotFetched::Gone),
+            Err(fault) => {
+                tracing::error!(%fault, "could not open a bot");
+                Err(NotFetched::NoAnswer)
+            }
+        }
+    }
+
     async fn carry(&self, order: Order) -> Carried {
         if matches!(order.action, Action::FollowUp { .. }) {
             return self.follow_up(order).await;
@@ -46,7 +63,10 @@ impl relay::Egress for Edge {
         }
         match self.0.bots.find(&order.on).await {
             // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
-            Ok(Some(bot)) => self.carry_as(platform, &bot, order.without_cursor()).await,
+            Ok(Some(bot)) => match &order.action {
+                Action::SendMedia { .. } => self.send_media(&**platform, &bot, order).await,
+                _ => self.carry_as(platform, &bot, order.without_cursor()).await,
+            },
             Ok(None) => Outcome::egress_declined(order.on.platform.as_str()).into(),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
@@ -85,5 +105,35 @@ impl Edge {
                 Outcome::failed("the server could not record this, so that it cannot be answered");
         }
         carried
+    }
+
+    /// Gets the file that the agent names, and has the platform send it.
+    async fn send_media(&self, platform: &dyn Platform, bot: &OpenedBot, order: Order) -> Carried {
+        let Action::SendMedia { source_url, filename, .. } = &order.action else {
+            return Outcome::unsupported(order.action.op()).into();
+        };
+        if !platform.descriptor(bot).supported_ops.iter().any(|op| op == order.action.op()) {
+            return Outcome::unsupported(order.action.op()).into();
+        }
+        let store = self.0.relay.media();
+        let source = MediaSource {
+            tenant: &order.tenant,
+            instance: &order.instance,
+            url: source_url,
+            filename: filename.as_deref(),
+            deadline: order.deadline,
+        };
+        match store.obtain(source).await {
+            Ok(record) => {
+                let media = StoredMedia { store: store.clone(), record };
+                platform.send_media(bot, order, media).await
+            }
+            Err(reason) => {
+                if let NotObtained::Fault(fault) = &reason {
+                    tracing::error!(%fault, "could not get a file to send");
+                }
+                Outcome::failed(reason.to_string()).into()
+            }
+        }
     }
 }

@@ -217,8 +217,18 @@ impl Intake {
         if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
             return dropped("link", false);
         }
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, press, forward, received } =
-            arrival;
+        let Arrival {
+            mut event,
+            capabilities,
+            dedup,
+            addressed,
+            path,
+            references,
+            album,
+            press,
+            forward,
+            received,
+        } = arrival;
         if event.deliverable().is_err() {
             return dropped("undeliverable", false);
         }
@@ -259,7 +269,7 @@ impl Intake {
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
         let entrant =
-            Entrant { event, id, dedup, references, forward, accepted: received, receipt: None, stop };
+            Entrant { event, id, dedup, references, album, forward, accepted: received, receipt: None, stop };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use ledger::Uses;
+use ledger::{MediaRecord, Uses};
 use posthouse_time::Moment;
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{
     ChatId, DedupKey, Descriptor, Event, MessageId, Outcome, PromptToken, ThreadId, UserId,
 };
-use relay::{Carried, Order, StopRule};
+use relay::{Carried, FetchedMedia, MediaReader, MediaStore, MediaWriter, NotFetched, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
 
@@ -70,6 +70,8 @@ pub struct Arrival {
     pub press: Option<PromptToken>,
     /// The interaction itself, for agents that want it whole. Only fields known to be safe are copied into it.
     pub forward: Option<Box<Forward>>,
+    /// The album that it is a part of.
+    pub album: Option<String>,
     pub received: Moment,
 }
 
@@ -177,6 +179,26 @@ pub enum BotTrouble {
     Other(String),
 }
 
+/// A stored file that a platform sends.
+#[derive(Clone)]
+pub struct StoredMedia {
+    pub store: MediaStore,
+    pub record: MediaRecord,
+}
+
+impl StoredMedia {
+    /// Opens the file. `None` if it cannot be read.
+    pub async fn open(&self) -> Option<MediaReader> {
+        match self.store.open(&self.record).await {
+            Ok(reader) => reader,
+            Err(fault) => {
+                tracing::error!(%fault, "could not open a file to send");
+                None
+            }
+        }
+    }
+}
+
 /// One chat platform. An implementation holds no bot; each call names one.
 #[async_trait]
 pub trait Platform: Send + Sync {
@@ -259,6 +281,21 @@ pub trait Platform: Send + Sync {
     /// Whether only agents name the threads here, so that the server knows the name of each.
     fn knows_thread_names(&self) -> bool {
         false
+    }
+
+    /// Sends a file as this bot. The order is a `send_media`. Called only if the descriptor lists that op.
+    async fn send_media(&self, _bot: &OpenedBot, order: Order, _media: StoredMedia) -> Carried {
+        Outcome::unsupported(order.action.op()).into()
+    }
+
+    /// Writes the bytes of an attachment to `into`. The reference came with an event of this bot.
+    async fn fetch_media(
+        &self,
+        _bot: &OpenedBot,
+        _reference: &str,
+        _into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        Err(NotFetched::Gone)
     }
 
     /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform

@@ -10,6 +10,7 @@
 mod api;
 mod egress;
 pub mod markdown;
+mod media;
 mod members;
 mod normalize;
 mod poll;
@@ -25,8 +26,8 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{Action, BotId, ChatId, ChatInfo, Descriptor, MessageId, UserId};
-use relay::{Carried, Order, StopRule};
+use posthouse_wire::{BotId, ChatId, ChatInfo, Descriptor, MessageId, UserId};
+use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +35,7 @@ use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
     BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, VerifiedBody, WebhookRefusal,
+    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 const PLATFORM: &str = "telegram";
@@ -47,8 +48,18 @@ const GENERAL_TOPIC: &str = "1";
 /// Longest message, in UTF-16 units after its entities are parsed.
 const MESSAGE_LENGTH: usize = 4096;
 /// The ops that Telegram carries out.
-const OPS: [&str; 9] =
-    ["send", "edit", "typing", "get_chat_info", "prompt", "react", "thread_create", "thread_rename", "draft"];
+const OPS: [&str; 10] = [
+    "send",
+    "edit",
+    "typing",
+    "get_chat_info",
+    "send_media",
+    "prompt",
+    "react",
+    "thread_create",
+    "thread_rename",
+    "draft",
+];
 const ALLOWED_UPDATES: &[&str] = &[
     "message",
     "edited_message",
@@ -213,6 +224,19 @@ impl Platform for Telegram {
 
     async fn close_prompt(&self, bot: &OpenedBot, chat: &ChatId, message: &MessageId) {
         egress::close_prompt(self, bot, chat, message).await;
+    }
+
+    async fn send_media(&self, bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
+        egress::send_media(self, bot, order, media).await
+    }
+
+    async fn fetch_media(
+        &self,
+        bot: &OpenedBot,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        media::fetch(self, bot, reference, into).await
     }
 
     async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

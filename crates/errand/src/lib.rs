@@ -30,4 +30,4 @@ pub use fault::{Fault, UrlRefusal};
 pub use lookup_threads::SystemLookup;
 pub use reqwest::Url;
 pub use resolve::{Lookup, LookupResult};
-pub use runner::Errand;
+pub use runner::{Errand, OpenCall};

@@ -3,9 +3,10 @@
 use crate::lookup_threads::ON_BEHALF_OF;
 use crate::resolve::CheckedResolver;
 use crate::{CallResponse, Config, Fault, Lookup, OutgoingCall, SystemLookup, Url, UrlRefusal, target};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use reqwest::redirect::Policy;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// Runs outgoing calls. Clones share connections.
@@ -66,6 +67,20 @@ impl Errand {
         }
     }
 
+    /// Makes the call and returns as soon as the response begins. Its body is read piece by piece, without a limit on its
+    /// size. The time limit applies to the call until here, and to each piece.
+    pub async fn open(&self, call: OutgoingCall) -> Result<OpenCall, Fault> {
+        let url = self.check(&call.url)?;
+        let limit = call.timeout.unwrap_or(self.inner.config.timeout);
+        let request = self.client()?.request(call.method, url).headers(call.headers);
+        let request = if call.body.is_empty() { request } else { request.body(call.body) };
+        match timeout(limit, ON_BEHALF_OF.scope(call.tenant, request.send())).await {
+            Ok(Ok(response)) => Ok(OpenCall { response, limit }),
+            Ok(Err(error)) => Err(Fault::of(&error)),
+            Err(_) => Err(Fault::TimedOut),
+        }
+    }
+
     fn client(&self) -> Result<&reqwest::Client, Fault> {
         let Inner { config, lookup, client } = &*self.inner;
         let client = client.get_or_init(|| {
@@ -84,6 +99,33 @@ impl Errand {
             built.map_err(|error| error.to_string())
         });
         client.as_ref().map_err(|reason| Fault::Unready(reason.clone()))
+    }
+}
+
+/// A call whose response has begun.
+pub struct OpenCall {
+    response: reqwest::Response,
+    limit: Duration,
+}
+
+impl OpenCall {
+    /// The status.
+    pub fn status(&self) -> http::StatusCode {
+        self.response.status()
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &http::HeaderMap {
+        self.response.headers()
+    }
+
+    /// The next piece of the body. `None` at its end.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
+        match timeout(self.limit, self.response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => Err(Fault::of(&error)),
+            Err(_) => Err(Fault::TimedOut),
+        }
     }
 }
 

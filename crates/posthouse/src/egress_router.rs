@@ -7,7 +7,7 @@ use edge::Edge;
 use ledger::{BotRef, Usage};
 use post::Conversations;
 use posthouse_wire::{Action, Descriptor, Outcome};
-use relay::{Carried, Egress, Order};
+use relay::{Carried, Egress, FetchedMedia, MediaWriter, NotFetched, Order};
 
 pub struct EgressRouter {
     pub edge: Edge,
@@ -37,6 +37,15 @@ impl Egress for EgressRouter {
 
     fn may_repeat(&self, identity: &BotRef) -> bool {
         self.of(identity).may_repeat(identity)
+    }
+
+    async fn fetch_media(
+        &self,
+        of: &BotRef,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        self.of(of).fetch_media(of, reference, into).await
     }
 
     async fn carry(&self, order: Order) -> Carried {

@@ -5,6 +5,7 @@ use ledger::BotRef;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::{Action, ActionId, Descriptor, InstanceId, Outcome, TenantId};
 
+use crate::media::{MediaWriter, NotKept};
 use crate::stream_cursor::without_cursor;
 
 /// An action that has passed the relay's permission checks and may be carried out.
@@ -66,6 +67,29 @@ impl From<Outcome> for Carried {
     }
 }
 
+/// What a platform says about a fetched attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchedMedia {
+    pub mime: Option<String>,
+    pub filename: Option<String>,
+}
+
+/// Reason why an attachment was not fetched.
+#[derive(Debug)]
+pub enum NotFetched {
+    /// The platform does not have it, or does not give it to bots.
+    Gone,
+    /// The platform did not answer in time.
+    NoAnswer,
+    NotKept(NotKept),
+}
+
+impl From<NotKept> for NotFetched {
+    fn from(reason: NotKept) -> Self {
+        NotFetched::NotKept(reason)
+    }
+}
+
 /// Carries out actions. Implemented by the edge for platforms, by the post for its own conversations, and by a
 /// recorder in the relay's tests.
 #[async_trait]
@@ -84,6 +108,17 @@ pub trait Egress: Send + Sync {
     fn may_repeat(&self, identity: &BotRef) -> bool {
         let _ = identity;
         false
+    }
+    /// Writes the bytes of an attachment to `into`. The reference is the one that came with the event of this bot. The
+    /// future is dropped after the time for which a message waits for its attachments.
+    async fn fetch_media(
+        &self,
+        of: &BotRef,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        let _ = (of, reference, into);
+        Err(NotFetched::Gone)
     }
     /// Carries out the order once and returns its true outcome. The future is dropped at the deadline.
     async fn carry(&self, order: Order) -> Carried;

@@ -16,7 +16,7 @@ use crate::connections::Connections;
 use crate::full_inboxes::FullInboxes;
 use crate::stop_command::Stops;
 use crate::wake_calls::WakeCalls;
-use crate::{Fault, Metrics};
+use crate::{Fault, MediaStore, Metrics};
 
 /// The stored messages of all agents.
 pub struct Inboxes {
@@ -25,6 +25,7 @@ pub struct Inboxes {
     connections: Arc<Connections>,
     wake_calls: Arc<WakeCalls>,
     stops: Arc<Stops>,
+    media: MediaStore,
     limits: InboxLimits,
     /// Conversations recorded recently, with a fingerprint of the identity they were last seen under.
     sighted: Cache<(InstanceId, ChatId), u64>,
@@ -40,6 +41,7 @@ pub(crate) struct InboxParts {
     pub connections: Arc<Connections>,
     pub wake_calls: Arc<WakeCalls>,
     pub stops: Arc<Stops>,
+    pub media: MediaStore,
     pub limits: InboxLimits,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
@@ -47,7 +49,7 @@ pub(crate) struct InboxParts {
 
 impl Inboxes {
     pub(crate) fn new(parts: InboxParts) -> Self {
-        let InboxParts { records, roster, connections, wake_calls, stops, limits, metrics, timepiece } =
+        let InboxParts { records, roster, connections, wake_calls, stops, media, limits, metrics, timepiece } =
             parts;
         Self {
             sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
@@ -57,6 +59,7 @@ impl Inboxes {
             connections,
             wake_calls,
             stops,
+            media,
             limits,
             metrics,
             timepiece,
@@ -89,8 +92,11 @@ impl Inboxes {
         let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
-        let Entrant { event, id, dedup, references, album, forward, accepted, receipt, .. } = entrant;
+        let Entrant { mut event, id, dedup, references, album, forward, accepted, receipt, .. } = entrant;
         let forward = forward.and_then(|forward| written_forward(&forward));
+        if !references.is_empty() {
+            self.media.name_attachments(&mut event, references.len());
+        }
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(self.roster.bot_version(on), on, &event);

@@ -46,15 +46,15 @@ pub use admission::{Admission, Entrant, StopRule};
 pub use config::Config;
 pub use connections::{Connection, Connections, Presence};
 pub use early_close::{EarlyClose, EarlyCloseStream};
-pub use egress::{Carried, Egress, Order};
+pub use egress::{Carried, Egress, FetchedMedia, NotFetched, Order};
 pub use fault::Fault;
 pub use fires::{Arrivals, Fires, Said};
 pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
 pub use media::{
-    LARGEST_MEDIA, MEDIA_LIFE, MediaParts, MediaReader, MediaStore, MediaWriter, NewMedia, NotKept,
-    media_in_url, safe_filename, safe_type, type_of_name,
+    LARGEST_MEDIA, MEDIA_LIFE, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter, NewMedia,
+    NotKept, NotObtained, media_in_url, safe_filename, safe_type, type_of_name,
 };
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;

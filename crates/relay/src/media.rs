@@ -4,12 +4,15 @@
 //! A body is never in memory as a whole: it passes in pieces, and the disk's pace holds up its sender. A file appears
 //! with its row, and both are durable, before anybody gets its id.
 
+mod attachments;
 mod cleaning;
 mod disk_threads;
 mod filename;
 mod files;
+mod placeholders;
 mod places;
 mod reader;
+mod sources;
 mod writer;
 
 use std::collections::{HashMap, HashSet};
@@ -17,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use errand::Errand;
 use ledger::{MediaKey, MediaRecord, MediaRecords, Usage};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
@@ -26,9 +30,11 @@ use self::disk_threads::DiskThreads;
 use self::files::MediaFolder;
 use self::places::Places;
 use crate::Fault;
+pub(crate) use attachments::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent, merged};
 pub(crate) use filename::name_in_header;
 pub use filename::{safe_filename, safe_type, type_of_name};
 pub use reader::MediaReader;
+pub use sources::{MediaSource, NotObtained};
 pub use writer::{MediaWriter, NewMedia, NotKept};
 
 /// The largest file, in bytes (relay contract section 20).
@@ -39,6 +45,9 @@ pub const MEDIA_LIFE: Duration = Duration::from_secs(3600);
 const UPLOADS: usize = 64;
 const DOWNLOADS: usize = 128;
 const OF_A_TENANT: usize = 8;
+/// Attachments fetched from platforms at a time, and those of one tenant.
+const FETCHES: usize = 32;
+const FETCHES_OF_A_TENANT: usize = 4;
 /// Time for which a new transfer waits for a place.
 const PLACE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -63,16 +72,18 @@ struct StoreState {
     folder: MediaFolder,
     uploads: Places,
     downloads: Places,
+    fetches: Places,
     /// Bytes of files that are being written, which have no row yet.
     unfinished: Mutex<HashMap<TenantId, i64>>,
     /// Files that are in their place and get their row now.
     finishing: Mutex<HashSet<MediaFile>>,
     public_url: String,
+    errand: Errand,
     timepiece: Timepiece,
 }
 
 impl MediaStore {
-    pub(crate) fn new(parts: MediaParts, timepiece: Timepiece) -> Self {
+    pub(crate) fn new(parts: MediaParts, errand: Errand, timepiece: Timepiece) -> Self {
         let MediaParts { records, usage, folder, public_url } = parts;
         Self(Arc::new(StoreState {
             records,
@@ -81,9 +92,11 @@ impl MediaStore {
             folder: MediaFolder::new(folder),
             uploads: Places::new(UPLOADS, OF_A_TENANT, timepiece.clone()),
             downloads: Places::new(DOWNLOADS, OF_A_TENANT, timepiece.clone()),
+            fetches: Places::new(FETCHES, FETCHES_OF_A_TENANT, timepiece.clone()),
             unfinished: Mutex::default(),
             finishing: Mutex::default(),
             public_url,
+            errand,
             timepiece,
         }))
     }

@@ -31,6 +31,7 @@ pub struct Metrics {
     pub(crate) pokes: Family<Why, Counter>,
     pub(crate) enrolments: Family<Why, Counter>,
     pub(crate) provisionings: Family<Why, Counter>,
+    pub(crate) attachments: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -75,6 +76,11 @@ impl Metrics {
             "posthouse_relay_provisionings",
             "Gateways that asked to be provisioned, by result",
             self.provisionings.clone(),
+        );
+        registry.register(
+            "posthouse_relay_attachments",
+            "Attachments of messages, by the result of fetching them",
+            self.attachments.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }

@@ -68,6 +68,7 @@ impl Relay {
     pub fn new(parts: Parts) -> Self {
         let Parts { config, inbox, outbox, identity, bus, errand, media, timepiece } = parts;
         let roster = Arc::clone(identity.roster.records());
+        let media = MediaStore::new(media, errand.clone(), timepiece.clone());
         let metrics = Arc::<Metrics>::default();
         let background = RelayTasks::new(timepiece.clone());
         let connections = Arc::new(Connections::new(timepiece.clone()));
@@ -92,6 +93,7 @@ impl Relay {
                 acknowledgements: Arc::clone(&acknowledgements),
                 background: background.clone(),
             }),
+            media: media.clone(),
             limits: InboxLimits { entries: config.inbox_entries, bytes: config.inbox_bytes },
             metrics: Arc::clone(&metrics),
             timepiece: timepiece.clone(),
@@ -125,7 +127,7 @@ impl Relay {
                 Arc::clone(&connections),
             ),
             long_lines: LongLines::default(),
-            media: MediaStore::new(media, timepiece.clone()),
+            media,
             connections,
             config,
             identity,

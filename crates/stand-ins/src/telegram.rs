@@ -14,6 +14,7 @@ mod limits;
 mod markdown;
 mod methods;
 mod moment;
+mod multipart;
 mod params;
 mod server;
 mod settings;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bots::OpenedBot;
 
+use super::media::MediaForm;
 use super::{TOKEN, Telegram};
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -19,6 +20,21 @@ const KEEP_IDLE: Duration = Duration::from_secs(30);
 const LARGEST_ANSWER: usize = 16 << 20;
 /// Longest part of Telegram's description that is copied into an error, in bytes.
 const LONGEST_DESCRIPTION: usize = 300;
+
+/// The body of a call. For a form the type of the parameters does not matter.
+pub(super) enum CallBody<'a, P> {
+    Json(&'a P),
+    Form(&'a MediaForm),
+}
+
+// Not derived: that would demand the same of the parameters.
+impl<P> Clone for CallBody<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for CallBody<'_, P> {}
 
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,12 +92,27 @@ impl Telegram {
         params: &impl Serialize,
         limit: Duration,
     ) -> Result<R, Failure> {
+        self.call_with(bot, method, CallBody::Json(params), limit).await
+    }
+
+    /// As [`Telegram::call`], with any body.
+    pub(super) async fn call_with<R: DeserializeOwned, P: Serialize>(
+        &self,
+        bot: &OpenedBot,
+        method: &'static str,
+        body: CallBody<'_, P>,
+        limit: Duration,
+    ) -> Result<R, Failure> {
         let Some(token) = bot.credentials.get(TOKEN) else {
             return Err(Failure::Unreached("the bot has no token".to_owned()));
         };
         let base = self.base_of(bot);
         let address = format!("{base}/bot{}/{method}", token.expose());
-        let request = self.client()?.post(address).json(params);
+        let request = self.client()?.post(address);
+        let request = match body {
+            CallBody::Json(params) => request.json(params),
+            CallBody::Form(form) => request.multipart(form.open().await?),
+        };
         let exchange = async {
             let mut response = request.send().await.map_err(failure)?;
             let status = response.status().as_u16();
@@ -110,7 +141,7 @@ impl Telegram {
         answer
     }
 
-    fn client(&self) -> Result<&reqwest::Client, Failure> {
+    pub(super) fn client(&self) -> Result<&reqwest::Client, Failure> {
         let client = self.client.get_or_init(|| {
             let built = reqwest::Client::builder()
                 // A redirect would pass the token on.

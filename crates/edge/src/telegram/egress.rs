@@ -3,6 +3,7 @@
 mod call_with_deadline;
 mod drafts;
 mod fitting;
+mod media;
 mod prompts;
 mod reactions;
 mod threads;
@@ -20,6 +21,7 @@ use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{Again, CallsWithDeadline};
 pub(super) use fitting::Fitting;
+pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
 

@@ -156,6 +156,7 @@ impl UpdateContext<'_> {
             references,
             press: None,
             forward: None,
+            album: message.media_group_id.as_deref().map(str::to_owned),
             received: self.verified.received,
         })
     }

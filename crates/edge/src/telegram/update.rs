@@ -72,6 +72,9 @@ pub(super) struct TelegramMessage<'a> {
     #[serde(borrow, default)]
     pub caption_entities: Vec<TelegramEntity<'a>>,
 
+    /// Equal for the messages of one album.
+    #[serde(borrow)]
+    pub media_group_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub photo: Vec<TelegramFile<'a>>,
     #[serde(borrow)]

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::fair_queue::FairQueue;
 
 /// Maximum number of transfers of one tenant that wait for a place.
-const WAITING: usize = 64;
+const WAITING: usize = 256;
 
 /// The places for one kind of transfer. A tenant that holds its share, however slow its transfers are, waits for its own
 /// places only.

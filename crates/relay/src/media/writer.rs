@@ -29,7 +29,7 @@ pub struct NewMedia {
 pub enum NotKept {
     #[error("the file is empty")]
     Empty,
-    #[error("the file is larger than 25 MiB")]
+    #[error("too long: the file is larger than 25 MiB")]
     TooLarge,
     /// The tenant's files take up all the bytes that they may.
     #[error("the tenant's limit for files is reached")]

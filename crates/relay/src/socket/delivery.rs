@@ -1,12 +1,13 @@
 //! Delivery of inbox entries: oldest first, within a window, until each is acknowledged.
 
+mod acknowledging;
 mod forwards;
 mod held;
 mod lease;
+mod preparation;
 mod presses;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -16,25 +17,20 @@ use posthouse_wire::{EntryId, frame};
 use serde_json::value::RawValue;
 
 use super::{Ending, STOP_PING, Socket};
-use crate::agent_connections::{AgentConnections, Role, State};
+use crate::agent_connections::{Role, State};
 use crate::turns::session_in;
-use crate::{Config, Fault, Relay};
-use held::SetAside;
+use crate::{Config, Relay};
+use held::{NextEntry, SetAside};
 use lease::Lease;
+use preparation::Preparer;
 
 /// Entries read from the ledger at a time.
 const BATCH: u16 = 128;
 /// Time for a superseded socket to show that it is alive, which makes its entry suspect.
 const PROBE: Duration = Duration::from_secs(5);
-/// Pause between two attempts to commit acknowledgements while the ledger fails.
-const AGAIN: Duration = Duration::from_millis(500);
-/// Maximum number of acknowledgements waiting for the ledger. Entries of further ones are delivered again.
-const TAKEN: usize = 4096;
 /// First pause before an inbox that could not be read is read again. It doubles after each failure, up to the longest.
 const READ_AGAIN: Duration = Duration::from_millis(250);
 const READ_AGAIN_AT_MOST: Duration = Duration::from_secs(30);
-/// Time for which a closing socket waits until its acknowledgements are stored.
-const KEPT_WITHIN: Duration = Duration::from_secs(3);
 
 pub(super) struct Delivery {
     window: usize,
@@ -85,6 +81,8 @@ struct Outstanding {
     place: (Seq, i64),
     /// Time of delivery, for its record.
     handed: Moment,
+    /// Further parts of the same album, which the same acknowledgement ends.
+    parts: Vec<(EntryId, (Seq, i64))>,
 }
 
 impl Delivery {
@@ -196,10 +194,11 @@ impl Socket {
     pub(super) async fn pump(&mut self) -> Result<(), Ending> {
         let (now, handed) = (self.now(), self.relay.0.timepiece.now());
         let mut fed = false;
-        while let Some((entry, origin)) = self.next_entry(now) {
+        while let Some(next) = self.next_entry(now) {
+            let NextEntry { entry, origin, event, parts } = next;
             let forward = self.forward_line(&entry);
             let is_forward = forward.is_some();
-            let Some(line) = forward.or_else(|| inbound(&entry, origin)) else {
+            let Some(line) = forward.or_else(|| inbound(&entry, event.as_ref(), origin)) else {
                 // The server wrote the row as JSON. A row that is not JSON can only be poison.
                 self.set_back(&entry.id, Setback::Poison).await;
                 continue;
@@ -214,8 +213,10 @@ impl Socket {
                 if delivery.outstanding.is_empty() {
                     delivery.lease = Lease::starting(now);
                 }
+                let parts =
+                    parts.into_iter().map(|part| (part.id.clone(), (part.seq, part.size()))).collect();
                 let place = (entry.seq, entry.size());
-                delivery.outstanding.push_back(Outstanding { id: entry.id, place, handed });
+                delivery.outstanding.push_back(Outstanding { id: entry.id, place, handed, parts });
             }
         }
         if fed {
@@ -225,7 +226,7 @@ impl Socket {
     }
 
     /// Takes the next entry to deliver and records it as the agent's current work.
-    fn next_entry(&mut self, now: Instant) -> Option<(Entry, Origin)> {
+    fn next_entry(&mut self, now: Instant) -> Option<NextEntry> {
         // A socket that was made live again and has not heeded that order yet would go on after the last entry it got.
         let seated = self.seated.as_mut().filter(|seated| seated.role == Role::Live)?;
         let delivery = &mut seated.delivery;
@@ -233,6 +234,12 @@ impl Socket {
         if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
         }
+        let preparer = Preparer {
+            relay: &self.relay,
+            egress: &self.egress,
+            tenant: &self.holder.tenant,
+            ready: &self.orders_ready,
+        };
         let mut state = self.connections.state.lock();
         // Checked under the lock: a socket that does not know yet that it was superseded must neither deliver
         // entries nor empty the tail that its successor needs.
@@ -260,8 +267,8 @@ impl Socket {
             if !delivery.has_room() {
                 return None;
             }
-            if let Some((entry, origin)) = delivery.release(&mut state, self.id, now) {
-                return Some(noted(&mut state, self.id, entry, origin, now));
+            if let Some(next) = delivery.release(&mut state, self.id, &preparer, now) {
+                return Some(noted(&mut state, self.id, next, now));
             }
             if delivery.reads_skipped() {
                 state.behind = true;
@@ -269,7 +276,7 @@ impl Socket {
             if let Some(entry) = delivery.read.pop_front() {
                 delivery.cursor = entry.seq;
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Ledger, now) {
-                    return Some(noted(&mut state, self.id, entry, Origin::Ledger, now));
+                    return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Ledger), now));
                 }
                 continue;
             }
@@ -290,31 +297,10 @@ impl Socket {
             if entry.seq > delivery.cursor {
                 delivery.cursor = entry.seq;
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Tail, now) {
-                    return Some(noted(&mut state, self.id, entry, Origin::Tail, now));
+                    return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Tail), now));
                 }
             }
         }
-    }
-
-    /// Handles an acknowledgement of the agent.
-    pub(super) fn acknowledged(&mut self, entry: EntryId) {
-        let now = self.now();
-        let Some(seated) = &mut self.seated else { return };
-        let delivery = &mut seated.delivery;
-        if delivery.taken.len() >= TAKEN || entry.bytes().is_none() {
-            return;
-        }
-        delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
-        let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
-        let (handed, place) = match at.and_then(|at| delivery.outstanding.remove(at)) {
-            Some(outstanding) => (outstanding.handed, Some(outstanding.place)),
-            // The socket was superseded meanwhile. The acknowledgement is valid all the same.
-            None => (self.relay.0.timepiece.now(), None),
-        };
-        if at == Some(0) {
-            delivery.lease = Lease::starting(now);
-        }
-        delivery.taken.push(Acknowledgement { entry, handed, place });
     }
 
     /// Records that the agent sent a request that is being carried out.
@@ -322,34 +308,6 @@ impl Socket {
         if let Some(seated) = &mut self.seated {
             seated.delivery.lease.works = true;
             seated.delivery.has_typed |= types;
-        }
-    }
-
-    /// Starts a commit of acknowledgements, if there are any and none is running.
-    pub(super) fn start_committing(&mut self) {
-        let Some(seated) = &mut self.seated else { return };
-        let delivery = &mut seated.delivery;
-        if delivery.committing.is_none() && !delivery.taken.is_empty() {
-            let taken = std::mem::take(&mut delivery.taken);
-            delivery.committing =
-                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), taken)));
-        }
-    }
-
-    pub(super) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
-        let relay = self.relay.clone();
-        let taken = std::mem::take(&mut delivery.taken);
-        let keeping = async {
-            if let Some(committing) = delivery.committing.take() {
-                committing.await;
-            }
-            if !taken.is_empty() {
-                commit(relay.clone(), Arc::clone(&self.connections), taken).await;
-            }
-        };
-        // A failing ledger must block neither the seat nor the shutdown.
-        if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
-            tracing::error!(instance.id = %self.holder.instance, "acknowledgements could not be stored: entries will be delivered again");
         }
     }
 
@@ -411,13 +369,16 @@ impl Socket {
 }
 
 /// Records that an entry is delivered to this socket.
-fn noted(state: &mut State, socket: u64, entry: Entry, origin: Origin, now: Instant) -> (Entry, Origin) {
-    state.turns.handed(&entry.chat, session_in(&entry.event), socket, now);
-    (entry, origin)
+fn noted(state: &mut State, socket: u64, next: NextEntry, now: Instant) -> NextEntry {
+    state.turns.handed(&next.entry.chat, session_in(&next.entry.event), socket, now);
+    next
 }
 
 /// The line that delivers an entry. An entry from the disk is checked to be JSON; one that was just written is not.
-fn inbound(entry: &Entry, origin: Origin) -> Option<String> {
+fn inbound(entry: &Entry, prepared: Option<&PreparedEvent>, origin: Origin) -> Option<String> {
+    if let Some(event) = prepared {
+        return frame::inbound_line_around(event, &entry.id);
+    }
     match origin {
         Origin::Tail => frame::inbound_line_around(&entry.event, &entry.id),
         Origin::Ledger => {
@@ -433,18 +394,4 @@ fn unread(
     after: Seq,
 ) -> BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>> {
     Box::pin(async move { relay.0.inboxes.records().unread(&of, after, BATCH).await })
-}
-
-/// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
-async fn commit(relay: Relay, connections: Arc<AgentConnections>, taken: Vec<Acknowledgement>) {
-    loop {
-        match relay.0.acknowledgements.commit(&connections.instance, taken.clone()).await {
-            Ok(()) => return,
-            Err(Fault::Ledger(ledger::Fault::Closed)) => return,
-            Err(fault) => {
-                tracing::error!(%fault, "could not store acknowledgements; trying again");
-                relay.0.timepiece.after(AGAIN).await;
-            }
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
+mod attachments;
 mod closing;
 mod delivery;
 mod dialing;

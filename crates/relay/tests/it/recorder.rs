@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use ledger::{BeginOutcome, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
-use relay::{Carried, Egress, Order};
+use relay::{Carried, Egress, FetchedMedia, MediaWriter, NotFetched, Order};
 
 use crate::test_server::eventually;
 
@@ -26,15 +27,21 @@ pub struct Recorder {
     clock: Timepiece,
     orders: Mutex<Vec<Order>>,
     habits: Mutex<HashMap<ChatId, Habit>>,
+    files: Mutex<HashMap<String, Bytes>>,
 }
 
 impl Recorder {
     pub fn new(clock: Timepiece) -> Self {
-        Self { clock, orders: Mutex::default(), habits: Mutex::default() }
+        Self { clock, orders: Mutex::default(), habits: Mutex::default(), files: Mutex::default() }
     }
 
     pub fn in_chat(&self, chat: &str, habit: Habit) {
         self.habits.lock().unwrap().insert(ChatId::new(chat), habit);
+    }
+
+    /// The platform has this file. One whose reference is `slow` never comes.
+    pub fn has_file(&self, reference: &str, content: impl Into<Bytes>) {
+        self.files.lock().unwrap().insert(reference.to_owned(), content.into());
     }
 
     pub fn orders(&self) -> Vec<Order> {
@@ -64,6 +71,20 @@ impl Egress for Recorder {
 
     fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform.as_str() == "web"
+    }
+
+    async fn fetch_media(
+        &self,
+        _: &BotRef,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        if reference == "slow" {
+            std::future::pending::<()>().await;
+        }
+        let content = self.files.lock().unwrap().get(reference).cloned().ok_or(NotFetched::Gone)?;
+        into.write(content).await?;
+        Ok(FetchedMedia::default())
     }
 
     async fn carry(&self, order: Order) -> Carried {

@@ -2,6 +2,7 @@
 
 mod chats;
 mod interactions;
+mod media;
 mod messages;
 mod updates;
 
@@ -16,7 +17,7 @@ use super::{
     world::{BotState, World},
 };
 
-const METHODS: [&str; 18] = [
+const METHODS: [&str; 23] = [
     "getMe",
     "getUpdates",
     "setWebhook",
@@ -35,11 +36,21 @@ const METHODS: [&str; 18] = [
     "editForumTopic",
     "editMessageReplyMarkup",
     "sendMessageDraft",
+    "sendPhoto",
+    "sendVoice",
+    "sendAudio",
+    "sendVideo",
+    "sendDocument",
 ];
 
 /// The method's own spelling. The Bot API ignores case.
 pub(super) fn known(name: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(name))
+}
+
+/// Whether the method takes a form with a file.
+pub(super) fn takes_file(method: &str) -> bool {
+    media::field(method).is_some()
 }
 
 /// One call of a bot with a valid token.
@@ -83,6 +94,7 @@ impl MethodCall<'_> {
             "editForumTopic" => self.edit_forum_topic(world),
             "editMessageReplyMarkup" => self.edit_message_reply_markup(world),
             "sendMessageDraft" => self.send_message_draft(world),
+            method if takes_file(method) => self.send_media(world),
             _ => Err(ApiRefusal::not_found()),
         }
     }

@@ -10,13 +10,22 @@ use http::{HeaderMap, Uri, header};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::answer::{ApiRefusal, raw};
+use super::multipart;
 
 type Pairs = Vec<(String, String)>;
 
 /// Parameters by name. In forms every value is text, so numbers, flags and objects are parsed from text
 /// too.
 #[derive(Default)]
-pub(super) struct Params(Map<String, Value>);
+pub(super) struct Params(Map<String, Value>, Option<UploadedFile>);
+
+/// The file of a form.
+pub(super) struct UploadedFile {
+    /// The field that holds it.
+    pub field: String,
+    pub name: String,
+    pub content: Bytes,
+}
 
 impl Params {
     /// Reads the query, then the body, which takes precedence.
@@ -28,12 +37,13 @@ impl Params {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         match kind.as_str() {
+            "multipart/form-data" => params.read_multipart(headers, &body)?,
             "application/json" => match serde_json::from_slice(&body) {
                 Ok(Value::Object(fields)) => params.0.extend(fields),
                 _ => return Err(ApiRefusal::bad_request("can't parse JSON object")),
             },
             "application/x-www-form-urlencoded" => params.extend(form(body).await?),
-            _ => return Err(ApiRefusal::bad_request("the stand-in reads JSON and url-encoded forms only")),
+            _ => return Err(ApiRefusal::bad_request("the stand-in reads JSON and forms only")),
         }
         Ok(params)
     }
@@ -47,6 +57,25 @@ impl Params {
             params.extend(pairs);
         }
         Ok(params)
+    }
+
+    /// The file of the form, if there is one.
+    pub fn file(&self) -> Option<&UploadedFile> {
+        self.1.as_ref()
+    }
+
+    fn read_multipart(&mut self, headers: &HeaderMap, body: &Bytes) -> Result<(), ApiRefusal> {
+        let unreadable = || ApiRefusal::bad_request("can't parse the form");
+        for part in multipart::parts(headers, body).ok_or_else(unreadable)? {
+            match part.file_name {
+                Some(name) => self.1 = Some(UploadedFile { field: part.name, name, content: part.content }),
+                None => {
+                    let text = String::from_utf8(part.content.to_vec()).map_err(|_| unreadable())?;
+                    self.0.insert(part.name, Value::String(text));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn extend(&mut self, pairs: Pairs) {

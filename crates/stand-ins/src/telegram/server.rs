@@ -18,6 +18,8 @@ use super::{
 };
 
 const MOST_BODY: usize = 4 << 20;
+/// The largest form with a file.
+const MOST_UPLOAD: usize = 52 << 20;
 
 /// Ends the connection without an answer: hyper closes it when a service fails.
 #[derive(Debug)]
@@ -132,7 +134,8 @@ async fn call(
         return Err(Cut);
     }
     let (head, body) = request.into_parts();
-    let Ok(body) = to_bytes(Body::new(body), MOST_BODY).await else {
+    let most = if methods::takes_file(method) { MOST_UPLOAD } else { MOST_BODY };
+    let Ok(body) = to_bytes(Body::new(body), most).await else {
         return Ok(answer(Err(ApiRefusal::too_large())));
     };
     let params = match Params::read(&head.uri, &head.headers, body).await {

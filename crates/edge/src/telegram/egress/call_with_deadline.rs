@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use super::prompts::InlineKeyboard;
 use crate::bots::OpenedBot;
 use crate::telegram::Telegram;
-use crate::telegram::api::{ApiError, Failure};
+use crate::telegram::api::{ApiError, CallBody, Failure};
+use crate::telegram::media::MediaForm;
 
 /// Subtracted from the deadline, so that the outcome is ready before it.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -64,6 +65,24 @@ impl<'a> CallsWithDeadline<'a> {
         params: &impl Serialize,
         again: Again,
     ) -> Result<R, Failure> {
+        self.ask_with(method, CallBody::Json(params), again).await
+    }
+
+    /// As [`CallsWithDeadline::ask`], with a file. The file is read again for each attempt.
+    pub async fn send_form<R: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        form: &MediaForm,
+    ) -> Result<R, Failure> {
+        self.ask_with::<R, ()>(method, CallBody::Form(form), Again::IfNothingWasDone).await
+    }
+
+    async fn ask_with<R: DeserializeOwned, P: Serialize>(
+        &mut self,
+        method: &'static str,
+        body: CallBody<'_, P>,
+        again: Again,
+    ) -> Result<R, Failure> {
         let clock = &self.telegram.timepiece;
         let mut spare = again != Again::Never;
         loop {
@@ -76,7 +95,7 @@ impl<'a> CallsWithDeadline<'a> {
                 Some((_, times)) => *times += 1,
                 None => self.calls.push((method, 1)),
             }
-            let failure = match self.telegram.call(self.bot, method, params, left).await {
+            let failure = match self.telegram.call_with(self.bot, method, body, left).await {
                 Ok(result) => {
                     self.posted.get_or_insert(called);
                     return Ok(result);

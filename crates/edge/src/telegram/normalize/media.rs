@@ -3,6 +3,7 @@
 use posthouse_wire::MessageType;
 use posthouse_wire::event::Media;
 
+use crate::telegram::media::FILE_REFERENCE;
 use crate::telegram::update::{TelegramFile, TelegramMessage};
 
 /// One attachment.
@@ -43,7 +44,7 @@ pub(super) fn attached(message: &TelegramMessage<'_>) -> Option<Attached> {
         filename: file.file_name.as_deref().map(str::to_owned),
         caption: file.emoji.as_deref().map(str::to_owned),
     };
-    Some(Attached { message_type, media, reference: format!("telegram:file:{}", &*file.file_id) })
+    Some(Attached { message_type, media, reference: format!("{FILE_REFERENCE}{}", &*file.file_id) })
 }
 
 fn sticker_mime(sticker: &TelegramFile<'_>) -> &'static str {

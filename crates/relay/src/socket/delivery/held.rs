@@ -1,6 +1,7 @@
 //! Entries held back while entries of other chats are delivered (relay contract section 13.1).
 //!
-//! Two kinds wait here: a `/stop` that is being tried as an interrupt, and entries for a chat whose turn is running.
+//! These wait here: a `/stop` that is being tried as an interrupt, entries for a chat whose turn is running, entries whose
+//! attachments are being fetched, and parts of albums.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -9,10 +10,12 @@ use ledger::{Entry, HoldBack, Seq};
 use posthouse_time::Instant;
 use posthouse_wire::ChatId;
 
+use super::preparation::{ALBUM_QUIET, Preparation, Preparer};
 use super::presses::{goes_elsewhere, prompt_of};
 use super::{Delivery, Origin};
 use crate::agent_connections::State;
 use crate::generation::Proof;
+use crate::media::{PreparedEvent, merged};
 use crate::stop_command::is_stop;
 
 /// Longest time for which an entry is held back because its chat is busy.
@@ -46,6 +49,24 @@ struct HeldEntry {
     is_stop: bool,
     /// It is a stop that arrived while the agent was connected. It overtakes the held entries of its chat.
     overtakes: bool,
+    /// Set when the entry is the next of its chat and has attachments.
+    preparation: Option<Preparation>,
+}
+
+/// What is delivered next: one entry, or an album.
+pub(super) struct NextEntry {
+    pub entry: Entry,
+    pub origin: Origin,
+    /// The event for the wire, if it is not the stored one.
+    pub event: Option<PreparedEvent>,
+    /// Further parts of the same album. They are acknowledged together with the entry.
+    pub parts: Vec<Entry>,
+}
+
+impl NextEntry {
+    pub fn new(entry: Entry, origin: Origin) -> Self {
+        Self { entry, origin, event: None, parts: Vec::new() }
+    }
 }
 
 impl SetAside {
@@ -107,6 +128,59 @@ impl SetAside {
     }
 }
 
+impl SetAside {
+    /// The positions of the entry and of the parts of its album that follow it in its chat.
+    fn album_at(&self, at: usize) -> Vec<usize> {
+        let Some(first) = self.entries.get(at) else { return Vec::new() };
+        let of_its_chat = self.entries.iter().enumerate().skip(at + 1);
+        let of_its_chat = of_its_chat.filter(|(_, held)| held.entry.chat == first.entry.chat);
+        let parts = of_its_chat.take_while(|(_, held)| {
+            first.entry.album.is_some() && held.entry.album == first.entry.album && !held.is_stop
+        });
+        std::iter::once(at).chain(parts.map(|(at, _)| at)).collect()
+    }
+
+    /// Starts to fetch what these entries need, and returns the time until which they wait for it. The parts of an album
+    /// also wait for further parts.
+    fn prepare(&mut self, parts: &[usize], preparer: &Preparer<'_>, now: Instant) -> Instant {
+        let mut until = now;
+        for at in parts {
+            let Some(held) = self.entries.get_mut(*at) else { continue };
+            if held.entry.album.is_some() {
+                until = until.max(held.since + ALBUM_QUIET);
+            }
+            if !held.entry.references.is_empty() {
+                let preparation = held.preparation.get_or_insert_with(|| preparer.start(&held.entry, now));
+                until = until.max(preparation.waits_until().unwrap_or(now));
+            }
+        }
+        until
+    }
+
+    /// Takes an entry, or an album, out of the held ones.
+    fn remove(&mut self, parts: &[usize]) -> Option<NextEntry> {
+        let mut taken = Vec::with_capacity(parts.len());
+        for at in parts.iter().rev() {
+            taken.extend(self.entries.remove(*at));
+        }
+        taken.reverse();
+        let event = |held: &HeldEntry| held.preparation.as_ref().and_then(Preparation::event);
+        let event = match &taken[..] {
+            [one] => event(one),
+            several => {
+                let events: Vec<_> = several
+                    .iter()
+                    .map(|held| event(held).unwrap_or_else(|| held.entry.event.clone()))
+                    .collect();
+                merged(&events)
+            }
+        };
+        let mut taken = taken.into_iter();
+        let HeldEntry { entry, origin, .. } = taken.next()?;
+        Some(NextEntry { entry, origin, event, parts: taken.map(|held| held.entry).collect() })
+    }
+}
+
 /// Rule for holding back entries from busy chats on one socket.
 struct Holding {
     socket: u64,
@@ -151,7 +225,8 @@ impl Delivery {
             return (!goes_elsewhere(state, socket, &prompt, &entry, origin)).then_some(entry);
         }
         let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
-        let waits = behind || is_stopping || {
+        let has_files = !entry.references.is_empty() || entry.album.is_some();
+        let waits = behind || is_stopping || has_files || {
             Holding::on(self, state, socket)
                 .is_some_and(|holding| holding.until(&entry, state, now).is_some())
         };
@@ -162,7 +237,7 @@ impl Delivery {
         let seat = state.seats.iter().find(|seat| seat.socket == socket);
         let first_live = seat.and_then(|seat| seat.first_live);
         let overtakes = is_stop && first_live.is_some_and(|first| entry.seq >= first);
-        let held = HeldEntry { entry, origin, since: now, is_stop, overtakes };
+        let held = HeldEntry { entry, origin, since: now, is_stop, overtakes, preparation: None };
         if is_stop && !is_stopping && (!behind || overtakes && !self.is_stopped(state, &held.entry.chat)) {
             return Some(held.entry);
         }
@@ -181,8 +256,9 @@ impl Delivery {
         &mut self,
         state: &mut State,
         socket: u64,
+        preparer: &Preparer<'_>,
         now: Instant,
-    ) -> Option<(Entry, Origin)> {
+    ) -> Option<NextEntry> {
         if self.held.entries.is_empty() {
             return None;
         }
@@ -191,7 +267,8 @@ impl Delivery {
         self.held.has_room |= self.held.entries.len() < before;
         let holding = Holding::on(self, state, socket);
         let mut look_again: Option<Instant> = None;
-        for (at, held) in self.held.entries.iter().enumerate() {
+        for at in 0..self.held.entries.len() {
+            let Some(held) = self.held.entries.get(at) else { break };
             // The code that tries the stop notifies the socket when the outcome is known.
             if state.is_stopping(&held.entry.id) {
                 continue;
@@ -208,10 +285,12 @@ impl Delivery {
                 .as_ref()
                 .filter(|_| !held.is_stop)
                 .and_then(|holding| holding.until(&held.entry, state, now));
-            let until = busy.map_or(now, |until| until.min(held.since + LONGEST_HOLD));
+            let busy = busy.map_or(now, |until| until.min(held.since + LONGEST_HOLD));
+            let parts = self.held.album_at(at);
+            let until = busy.max(self.held.prepare(&parts, preparer, now));
             if until <= now {
                 self.held.has_room = true;
-                return self.held.entries.remove(at).map(|held| (held.entry, held.origin));
+                return self.held.remove(&parts);
             }
             look_again = Some(look_again.map_or(until, |earlier| earlier.min(until)));
         }

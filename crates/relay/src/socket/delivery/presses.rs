@@ -15,7 +15,7 @@ pub(super) fn goes_elsewhere(
     entry: &Entry,
     origin: Origin,
 ) -> bool {
-    state.hand_to_asker(live, prompt, entry, inbound(entry, origin))
+    state.hand_to_asker(live, prompt, entry, inbound(entry, None, origin))
 }
 
 /// The prompt that was pressed. A press is never held back: the running turn waits for it.
@@ -32,6 +32,11 @@ impl Socket {
         if delivery.outstanding.is_empty() {
             delivery.lease = Lease::starting(now);
         }
-        delivery.outstanding.push_back(Outstanding { id: press.entry, place: press.place, handed });
+        delivery.outstanding.push_back(Outstanding {
+            id: press.entry,
+            place: press.place,
+            handed,
+            parts: Vec::new(),
+        });
     }
 }

@@ -21,14 +21,34 @@ const REACTIONS: &str = "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 �
 
 impl MethodCall<'_> {
     pub(super) fn send_message(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
+        let (text, entities) = self.composed()?;
+        let prepared = self.prepare_message(world)?;
+        let mut content = vec![("text", json!(text))];
+        content.extend(entities.map(|entities| ("entities", entities)));
+        Ok(self.add_message(world, prepared, text, content))
+    }
+
+    /// Checks everything about a new message but its content.
+    pub(super) fn prepare_message(&self, world: &mut World) -> Result<PreparedMessage, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
-        let (text, entities) = self.composed()?;
         let thread = self.thread(state, chat)?;
         let reply_to = self.reply_to(state, chat)?;
         let markup = self.markup()?;
         self.apply_rate_limit(state, chat)?;
+        Ok(PreparedMessage { chat, thread, reply_to, markup })
+    }
 
+    /// Adds a message of the bot to its chat.
+    pub(super) fn add_message(
+        &self,
+        world: &mut World,
+        prepared: PreparedMessage,
+        text: String,
+        content: Vec<(&'static str, Value)>,
+    ) -> ApiSuccess {
+        let PreparedMessage { chat, thread, reply_to, markup } = prepared;
+        let state = self.state(world);
         let id = state.next_message_id(chat);
         let mut message = Map::new();
         message.insert("message_id".to_owned(), json!(id));
@@ -53,7 +73,8 @@ impl MethodCall<'_> {
             }
             message.insert("reply_to_message".to_owned(), replied);
         }
-        set_content(&mut message, &text, entities, markup);
+        message.extend(content.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        message.extend(markup.map(|markup| ("reply_markup".to_owned(), markup)));
 
         let object = raw(&message);
         state.messages.insert((chat, id), ChatMessage { object: object.clone(), own: true });
@@ -66,7 +87,7 @@ impl MethodCall<'_> {
             ..self.row(state, RowKind::Sent)
         };
         world.record(row);
-        Ok(ApiSuccess { result: object, description: None })
+        ApiSuccess { result: object, description: None }
     }
 
     pub(super) fn edit_message_text(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
@@ -146,11 +167,26 @@ impl MethodCall<'_> {
 
     /// The text after parsing, within the limit, with its entities.
     pub(super) fn composed(&self) -> Result<(String, Option<Value>), ApiRefusal> {
-        let text = self.params.text("text").unwrap_or("");
+        let (text, entities) = self.parsed("text", "entities", LONGEST, "message is too long")?;
+        if text.is_empty() {
+            return Err(ApiRefusal::bad_request("message text is empty"));
+        }
+        Ok((text, entities))
+    }
+
+    /// A text parameter after parsing, with its entities. It may be empty.
+    pub(super) fn parsed(
+        &self,
+        name: &str,
+        entities: &str,
+        longest: usize,
+        too_long: &str,
+    ) -> Result<(String, Option<Value>), ApiRefusal> {
+        let text = self.params.text(name).unwrap_or("");
         let (composed, given) = match self.params.text("parse_mode").unwrap_or("") {
             "" => {
                 let plain = Composed { text: text.to_owned(), entities: Vec::new() };
-                (plain, self.params.structure("entities")?)
+                (plain, self.params.structure(entities)?)
             }
             mode if mode.eq_ignore_ascii_case("MarkdownV2") => {
                 let parsed = markdown::parse(text)
@@ -163,11 +199,8 @@ impl MethodCall<'_> {
             _ => return Err(ApiRefusal::bad_request("unsupported parse_mode")),
         };
         let composed = composed.trim();
-        if composed.text.is_empty() {
-            return Err(ApiRefusal::bad_request("message text is empty"));
-        }
-        if utf16_len(&composed.text) > LONGEST {
-            return Err(ApiRefusal::bad_request("message is too long"));
+        if utf16_len(&composed.text) > longest {
+            return Err(ApiRefusal::bad_request(too_long));
         }
         let parsed = (!composed.entities.is_empty()).then(|| json!(composed.entities));
         Ok((composed.text, given.or(parsed)))
@@ -208,6 +241,14 @@ impl MethodCall<'_> {
             false => Err(ApiRefusal::bad_request("message to be replied not found")),
         }
     }
+}
+
+/// A new message of a bot, without its content.
+pub(super) struct PreparedMessage {
+    chat: i64,
+    thread: Option<i64>,
+    reply_to: Option<i64>,
+    markup: Option<Value>,
 }
 
 fn set_content(message: &mut Map<String, Value>, text: &str, entities: Option<Value>, markup: Option<Value>) {

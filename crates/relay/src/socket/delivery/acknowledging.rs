@@ -1,0 +1,91 @@
+//! Acknowledgements of delivered entries: from the agent's frame to the commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::Acknowledgement;
+use posthouse_wire::EntryId;
+
+use super::lease::Lease;
+use super::{Delivery, Outstanding};
+use crate::agent_connections::AgentConnections;
+use crate::socket::Socket;
+use crate::{Fault, Relay};
+
+/// Pause between two attempts to commit acknowledgements while the ledger fails.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Maximum number of acknowledgements waiting for the ledger. Entries of further ones are delivered again.
+const TAKEN: usize = 4096;
+/// Time for which a closing socket waits until its acknowledgements are stored.
+const KEPT_WITHIN: Duration = Duration::from_secs(3);
+
+impl Socket {
+    /// Handles an acknowledgement of the agent.
+    pub(in crate::socket) fn acknowledged(&mut self, entry: EntryId) {
+        let now = self.now();
+        let Some(seated) = &mut self.seated else { return };
+        let delivery = &mut seated.delivery;
+        if delivery.taken.len() >= TAKEN || entry.bytes().is_none() {
+            return;
+        }
+        delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
+        let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
+        let (handed, place, parts) = match at.and_then(|at| delivery.outstanding.remove(at)) {
+            Some(Outstanding { handed, place, parts, .. }) => (handed, Some(place), parts),
+            // The socket was superseded meanwhile. The acknowledgement is valid all the same.
+            None => (self.relay.0.timepiece.now(), None, Vec::new()),
+        };
+        if at == Some(0) {
+            delivery.lease = Lease::starting(now);
+        }
+        delivery.taken.push(Acknowledgement { entry, handed, place });
+        let parts = parts.into_iter();
+        delivery.taken.extend(parts.map(|(entry, place)| Acknowledgement {
+            entry,
+            handed,
+            place: Some(place),
+        }));
+    }
+
+    /// Starts a commit of acknowledgements, if there are any and none is running.
+    pub(in crate::socket) fn start_committing(&mut self) {
+        let Some(seated) = &mut self.seated else { return };
+        let delivery = &mut seated.delivery;
+        if delivery.committing.is_none() && !delivery.taken.is_empty() {
+            let taken = std::mem::take(&mut delivery.taken);
+            delivery.committing =
+                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), taken)));
+        }
+    }
+
+    pub(in crate::socket) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
+        let relay = self.relay.clone();
+        let taken = std::mem::take(&mut delivery.taken);
+        let keeping = async {
+            if let Some(committing) = delivery.committing.take() {
+                committing.await;
+            }
+            if !taken.is_empty() {
+                commit(relay.clone(), Arc::clone(&self.connections), taken).await;
+            }
+        };
+        // A failing ledger must block neither the seat nor the shutdown.
+        if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
+            tracing::error!(instance.id = %self.holder.instance, "acknowledgements could not be stored: entries will be delivered again");
+        }
+    }
+}
+
+/// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
+async fn commit(relay: Relay, connections: Arc<AgentConnections>, taken: Vec<Acknowledgement>) {
+    loop {
+        match relay.0.acknowledgements.commit(&connections.instance, taken.clone()).await {
+            Ok(()) => return,
+            Err(Fault::Ledger(ledger::Fault::Closed)) => return,
+            Err(fault) => {
+                tracing::error!(%fault, "could not store acknowledgements; trying again");
+                relay.0.timepiece.after(AGAIN).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Attachments of messages: fetched before their message is handed over, with keys; and albums as one message.
+
+use axum::body::Body;
+use http::{Request, StatusCode};
+use ledger::Seq;
+use posthouse_wire::event::Media;
+use posthouse_wire::{EntryId, MessageType};
+use relay::{Entrant, StopRule};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::gateway::Gateway;
+use crate::test_server::{Agent, TestServer, message, seconds};
+
+/// A picture that somebody sends to the agent's bot.
+struct Picture<'a> {
+    chat: &'a str,
+    caption: &'a str,
+    references: &'a [&'a str],
+    album: Option<&'a str>,
+}
+
+impl<'a> Picture<'a> {
+    fn of(reference: &'a [&'a str]) -> Self {
+        Self { chat: "c1", caption: "", references: reference, album: None }
+    }
+}
+
+async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
+    let (server, on) = (&agent.server, &agent.bots[0]);
+    let dedup = format!("{}-{}", picture.references.join("-"), picture.caption);
+    let mut event = message(on, picture.chat, picture.caption);
+    event.message_id = Some(dedup.as_str().into());
+    event.message_type = MessageType::Photo;
+    event.bot_id = Some(on.bot.clone());
+    let media = || Media { kind: "photo".to_owned(), mime: Some("image/png".to_owned()), ..Media::default() };
+    event.media = picture.references.iter().map(|_| media()).collect();
+    let bearings = identity::Bearings { source: &event.source, path: None };
+    let admitted = server.admitted(on, bearings, true).await.unwrap();
+    let entrant = Entrant {
+        event,
+        id: None,
+        dedup: dedup.into(),
+        references: picture.references.iter().map(|reference| (*reference).to_owned()).collect(),
+        album: picture.album.map(str::to_owned),
+        accepted: server.clock.now(),
+        receipt: None,
+        stop: StopRule::Text,
+    };
+    server.relay.inboxes().admit(&admitted, entrant).await.unwrap().entry().cloned().unwrap()
+}
+
+/// The status and content of a URL, asked for by nobody in particular.
+async fn opens(server: &TestServer, url: &str) -> (StatusCode, String) {
+    let path = url.strip_prefix("https://house.example").expect("never another host");
+    let door = relay::routes(&server.relay, server.egress.clone());
+    let response = door.oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+fn urls(frame: &Value) -> Vec<String> {
+    let urls = frame["event"]["media_urls"].as_array().unwrap();
+    urls.iter().map(|url| url.as_str().unwrap().to_owned()).collect()
+}
+
+async fn hears_inbound(gateway: &mut Gateway) -> Value {
+    let frame = gateway.hears().await;
+    assert_eq!(frame["type"], "inbound", "{frame}");
+    frame
+}
+
+#[tokio::test]
+async fn a_picture_is_here_before_its_message_is_handed_over() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.egress.has_file("one", "the bytes");
+    let mut gateway = heron.sits_settled().await;
+    brings(&heron, Picture { caption: "look", ..Picture::of(&["one"]) }).await;
+    let frame = hears_inbound(&mut gateway).await;
+    let event = &frame["event"];
+    assert_eq!((&event["text"], &event["message_type"]), (&"look".into(), &"photo".into()));
+    let url = urls(&frame).remove(0);
+    assert_eq!(event["media"][0]["url"], url);
+    assert_eq!(event["media"][0]["size"], 9);
+    assert_eq!(opens(&server, &url).await, (StatusCode::OK, "the bytes".to_owned()));
+    // The key lives for an hour and is stored nowhere.
+    let (plain, key) = url.split_once("?k=").unwrap();
+    assert_eq!(key.len(), 32);
+    let stored = server.ledger.inbox().unread(&heron.instance, Seq(0), 10).await.unwrap();
+    let stored = String::from_utf8(stored[0].event.to_vec()).unwrap();
+    assert!(stored.contains(plain) && !stored.contains(key) && !stored.contains("?k="));
+    assert_eq!(opens(&server, plain).await.0, StatusCode::NOT_FOUND);
+    server.winds(seconds(3601));
+    assert_eq!(opens(&server, &url).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_sleeper_finds_its_pictures_and_a_second_delivery_has_keys_of_its_own() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.egress.has_file("one", "the bytes");
+    brings(&heron, Picture::of(&["one"])).await;
+    server.winds(seconds(24 * 3600));
+    let mut gateway = heron.sits_settled().await;
+    let first = urls(&hears_inbound(&mut gateway).await).remove(0);
+    gateway.dies();
+    let mut gateway = heron.sits_settled().await;
+    let second = urls(&hears_inbound(&mut gateway).await).remove(0);
+    assert_ne!(first, second);
+    for url in [first, second] {
+        assert_eq!(opens(&server, &url).await, (StatusCode::OK, "the bytes".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_fetched_is_described_in_words() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.egress.has_file("one", "the bytes");
+    let mut gateway = heron.sits_settled().await;
+    brings(&heron, Picture::of(&["gone"])).await;
+    let frame = hears_inbound(&mut gateway).await;
+    assert_eq!((&frame["event"]["text"], urls(&frame).len()), (&"[photo]".into(), 0));
+    assert_eq!(frame["event"]["message_type"], "text");
+    gateway.acknowledges(frame["bufferId"].as_str().unwrap()).await;
+    brings(&heron, Picture { caption: "two", ..Picture::of(&["gone", "one"]) }).await;
+    let frame = hears_inbound(&mut gateway).await;
+    assert_eq!((&frame["event"]["text"], urls(&frame).len()), (&"two".into(), 1));
+    gateway.acknowledges(frame["bufferId"].as_str().unwrap()).await;
+    // The tenant has no room for files.
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    server.ledger.usage().set_media_limit(&tenant, Some(0)).await.unwrap();
+    server.egress.has_file("two", "more bytes");
+    brings(&heron, Picture::of(&["two"])).await;
+    assert_eq!(hears_inbound(&mut gateway).await["event"]["text"], "[photo]");
+}
+
+#[tokio::test]
+async fn a_slow_platform_holds_up_only_its_chat_and_not_for_long() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let mut gateway = heron.sits_settled().await;
+    brings(&heron, Picture::of(&["slow"])).await;
+    server.says(&heron.bots[0], "c1", "behind it").await;
+    server.says(&heron.bots[0], "c2", "elsewhere").await;
+    gateway.takes("elsewhere").await;
+    gateway.hears_nothing().await;
+    server.winds(seconds(20));
+    gateway.takes("[photo]").await;
+    gateway.takes("behind it").await;
+}
+
+#[tokio::test]
+async fn an_album_is_handed_over_as_one_message_and_acknowledged_as_one() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    for name in ["one", "two", "three"] {
+        server.egress.has_file(name, name);
+    }
+    let mut gateway = heron.sits_settled().await;
+    let first = brings(&heron, Picture { album: Some("a"), ..Picture::of(&["one"]) }).await;
+    brings(&heron, Picture { album: Some("a"), caption: "all of them", ..Picture::of(&["two"]) }).await;
+    gateway.hears_nothing().await;
+    brings(&heron, Picture { album: Some("a"), ..Picture::of(&["three"]) }).await;
+    server.says(&heron.bots[0], "c1", "afterwards").await;
+    gateway.hears_nothing().await;
+    server.winds(seconds(1));
+    let frame = hears_inbound(&mut gateway).await;
+    assert_eq!(frame["event"]["text"], "all of them");
+    assert_eq!(frame["event"]["message_type"], "photo");
+    assert_eq!(frame["bufferId"], first.as_str());
+    let mut contents = Vec::new();
+    for url in urls(&frame) {
+        contents.push(opens(&server, &url).await.1);
+    }
+    assert_eq!(contents, ["one", "two", "three"]);
+    gateway.acknowledges(first.as_str()).await;
+    gateway.takes("afterwards").await;
+    heron.has_unread(0).await;
+}
