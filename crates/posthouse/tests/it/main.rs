@@ -25,6 +25,7 @@ mod post_cli;
 mod post_reading;
 mod receiver;
 mod relay_doors;
+mod security_guide;
 mod storage;
 mod story;
 mod strangers;
