@@ -15,6 +15,25 @@ pub struct EnrollRequest {
     pub gateway_id: String,
 }
 
+/// The longest token and the longest proposed name, in bytes.
+const LONGEST: usize = 256;
+
+impl EnrollRequest {
+    /// Reads a body. The error says what is wrong with it.
+    pub fn read(body: &[u8]) -> Result<Self, &'static str> {
+        let wanted: Self = serde_json::from_slice(body)
+            .map_err(|_| "the body must be JSON with enrollmentToken and gatewayId")?;
+        for text in [wanted.enrollment_token.expose(), &wanted.gateway_id] {
+            if text.trim().is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+                return Err(
+                    "enrollmentToken and gatewayId must be texts of 1 to 256 bytes without control characters",
+                );
+            }
+        }
+        Ok(wanted)
+    }
+}
+
 /// The credential of a gateway. A stock gateway stores all of it.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -13,3 +13,28 @@ pub struct DeclaredRelevance {
     pub free_response_scopes: Vec<String>,
     pub allow_other_bots: bool,
 }
+
+/// Most free scopes of one policy, and the longest id of one in bytes.
+const SCOPES: usize = 256;
+const LONGEST_SCOPE: usize = 256;
+/// The longest name of a platform, in bytes.
+const LONGEST_PLATFORM: usize = 64;
+
+impl DeclaredRelevance {
+    /// Reads a body. The error says what is wrong with it.
+    pub fn read(body: &[u8]) -> Result<Self, &'static str> {
+        let declared: Self = serde_json::from_slice(body).map_err(
+            |_| "the body must be JSON with platform, requireAddress, freeResponseScopes and allowOtherBots",
+        )?;
+        let platform = declared.platform.as_str();
+        if platform.is_empty() || platform.len() > LONGEST_PLATFORM || platform.chars().any(char::is_control)
+        {
+            return Err("platform must be a text of 1 to 64 bytes");
+        }
+        let scopes = &declared.free_response_scopes;
+        if scopes.len() > SCOPES || scopes.iter().any(|scope| scope.len() > LONGEST_SCOPE) {
+            return Err("freeResponseScopes may hold 256 ids of 256 bytes each");
+        }
+        Ok(declared)
+    }
+}

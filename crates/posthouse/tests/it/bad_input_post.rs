@@ -1,6 +1,6 @@
 //! Bad input to the post API: every case gets its documented status, nothing panics, nothing is lost.
 
-mod fuzz;
+pub mod fuzz;
 mod receivers;
 
 use std::time::Duration;

@@ -15,8 +15,6 @@ use crate::metrics::Why;
 
 /// Largest body. A token and a name are far smaller.
 const LARGEST: usize = 16 * 1024;
-/// The longest token and the longest proposed name, in bytes.
-const LONGEST: usize = 256;
 
 /// One text for every reason, so that the answer does not reveal what exists.
 const NOT_VALID: ContractError =
@@ -31,7 +29,7 @@ pub(super) async fn enroll(
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let checked = identity.authenticator.enroller(&head.headers, address).await;
     let caller = ContractError::known(checked, &head)?;
-    let wanted = read(&read_body(body, LARGEST).await?)?;
+    let wanted = EnrollRequest::read(&read_body(body, LARGEST).await?).map_err(ContractError::malformed)?;
     let token = wanted.enrollment_token.expose();
     let enrolled = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id).await;
     let count = |why| door.relay.0.metrics.enrolments.get_or_create(&Why { why }).inc();
@@ -48,17 +46,4 @@ pub(super) async fn enroll(
         gateway_id: enrolled.gateway,
     };
     Ok(([(CACHE_CONTROL, "no-store")], Json(answer)).into_response())
-}
-
-fn read(body: &[u8]) -> Result<EnrollRequest, ContractError> {
-    let wanted: EnrollRequest = serde_json::from_slice(body)
-        .map_err(|_| ContractError::malformed("the body must be JSON with enrollmentToken and gatewayId"))?;
-    for text in [wanted.enrollment_token.expose(), &wanted.gateway_id] {
-        if text.trim().is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
-            return Err(ContractError::malformed(
-                "enrollmentToken and gatewayId must be texts of 1 to 256 bytes without control characters",
-            ));
-        }
-    }
-    Ok(wanted)
 }

@@ -15,11 +15,6 @@ use crate::Fault;
 
 /// Largest body: the most scopes of the longest ids, with room for escapes.
 const LARGEST: usize = 256 * 1024;
-/// Most free scopes of one policy, and the longest id of one in bytes.
-const SCOPES: usize = 256;
-const LONGEST_SCOPE: usize = 256;
-/// The longest name of a platform, in bytes.
-const LONGEST_PLATFORM: usize = 64;
 
 pub(super) async fn declare(
     State(door): State<RelayDoor>,
@@ -34,7 +29,7 @@ pub(super) async fn declare(
         return Err(ContractError::refused(&Authentication::Known(caller)));
     };
     let DeclaredRelevance { platform, require_address, free_response_scopes, allow_other_bots } =
-        read(&read_body(body, LARGEST).await?)?;
+        DeclaredRelevance::read(&read_body(body, LARGEST).await?).map_err(ContractError::malformed)?;
     let policy = RelevancePolicy { require_address, free_scopes: free_response_scopes, allow_other_bots };
     let relevance = identity.gate.relevance();
     match relevance.declare(&owner.instance, &platform, policy).await.map_err(Fault::from)? {
@@ -46,20 +41,3 @@ pub(super) async fn declare(
 
 const TOO_MANY: &str = "an agent can declare policies for at most 32 platforms";
 const _: () = assert!(PLATFORMS_OF_AN_AGENT == 32, "the text names the number");
-
-fn read(body: &[u8]) -> Result<DeclaredRelevance, ContractError> {
-    let declared: DeclaredRelevance = serde_json::from_slice(body).map_err(|_| {
-        ContractError::malformed(
-            "the body must be JSON with platform, requireAddress, freeResponseScopes and allowOtherBots",
-        )
-    })?;
-    let platform = declared.platform.as_str();
-    if platform.is_empty() || platform.len() > LONGEST_PLATFORM || platform.chars().any(char::is_control) {
-        return Err(ContractError::malformed("platform must be a text of 1 to 64 bytes"));
-    }
-    let scopes = &declared.free_response_scopes;
-    if scopes.len() > SCOPES || scopes.iter().any(|scope| scope.len() > LONGEST_SCOPE) {
-        return Err(ContractError::malformed("freeResponseScopes may hold 256 ids of 256 bytes each"));
-    }
-    Ok(declared)
-}

@@ -14,7 +14,8 @@ use tokio::runtime::Builder;
 use crate::test_server::{PATIENCE, TestServer, seconds};
 use driver::Driver;
 
-/// Cases of an ordinary run. `PROPTEST_CASES` overrides it; `./test fuzz` sets it. 10,000 cases take one to two minutes.
+/// Cases of an ordinary run. `PROPTEST_CASES` overrides it. `./test states` runs 10,000, which take one to two minutes,
+/// and is a part of every complete run.
 const CASES: u32 = 500;
 /// Threads that run cases, each with a server and a clock of its own. A case often waits for the ledger, so there are
 /// more of them than cores.
@@ -117,6 +118,7 @@ fn any_sequence_of_connections_losses_and_acknowledgements_keeps_order_loses_not
         workers.into_iter().filter_map(|worker| worker.join().unwrap().err()).collect()
     });
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    println!("{cases} cases");
 }
 
 /// Runs cases one after the other on one server. Every case has an agent of its own, so a case leaves nothing behind

@@ -58,7 +58,7 @@ fn strange(dice: &mut Dice) -> Value {
 }
 
 /// Puts an invalid value somewhere into the body.
-fn spoil(body: &mut Value, dice: &mut Dice) {
+pub fn spoil(body: &mut Value, dice: &mut Dice) {
     let Some(object) = body.as_object_mut() else {
         *body = strange(dice);
         return;
@@ -68,13 +68,13 @@ fn spoil(body: &mut Value, dice: &mut Dice) {
     match dice.below(5) {
         0 => drop(object.remove(&name)),
         1 => drop(object.insert(format!("{name}\u{0}"), strange(dice))),
-        2 if object[&name].is_object() => spoil(&mut object[&name], dice),
+        2 if object.get(&name).is_some_and(Value::is_object) => spoil(&mut object[&name], dice),
         _ => drop(object.insert(name, strange(dice))),
     }
 }
 
 /// Breaks the text itself.
-fn tear(text: String, dice: &mut Dice) -> Vec<u8> {
+pub fn tear(text: String, dice: &mut Dice) -> Vec<u8> {
     let mut bytes = text.into_bytes();
     for _ in 0..=dice.below(3) {
         let at = dice.below(bytes.len().max(1)).min(bytes.len().saturating_sub(1));

@@ -142,9 +142,9 @@ pub async fn fill(actors: &Actors, cells: &mut Cells) {
                 }
             }
         }
-        // If agents may not write to each other, another agent is unknown to a writer; the directory still
-        // lists it.
-        if let (OwnerKind::Tenants, true) = (&row.whose, !at.starts_with("/v1/agents")) {
+        // If agents may not write to each other, another agent is unknown to them. A page of the directory
+        // names nobody.
+        if let (OwnerKind::Tenants, true) = (&row.whose, at != "/v1/agents") {
             for ask in row.asks.into_iter().filter(|ask| ask.name.there == actors.agent.there) {
                 let ask = Ask { name: actors.silent.clone(), ..ask };
                 let row = Row { whose: OwnerKind::Tenants, asks: Vec::new() };

@@ -1,0 +1,175 @@
+//! Bad input to the HTTP operations of the relay: every body gets an answer in the form of the contract, nothing panics,
+//! and nothing is changed by what is refused.
+
+use serde_json::{Value, json};
+
+use crate::bad_input_post::fuzz::{spoil, tear};
+use crate::crash::Dice;
+use crate::cron::{Armer, ahead};
+use crate::talk::{PATIENCE, provide_crypto};
+use crate::test_server::TestServer;
+use crate::tokens::exchanges;
+
+/// Bodies per operation.
+const BODIES: usize = 300;
+
+/// Hosts that are private, in every notation that a URL allows. The server under test may call 127.0.0.0/8 only.
+const PRIVATE_HOSTS: &[&str] = &[
+    "10.0.0.1",
+    "10.1",
+    "167772161",
+    "0x0a000001",
+    "012.0.0.1",
+    "0xa.0.0.1",
+    "%31%30.0.0.1",
+    "１０.0.0.1",
+    "192.168.1.1",
+    "172.16.0.1",
+    "169.254.169.254",
+    "0xa9fea9fe",
+    "100.64.0.1",
+    "0.0.0.0",
+    "0",
+    "[::]",
+    "[::ffff:10.0.0.1]",
+    "[::ffff:a00:1]",
+    "[64:ff9b::a00:1]",
+    "[fe80::1]",
+    "[fd00::1]",
+    "user:secret@10.0.0.1",
+];
+
+/// The credential that an operation takes.
+enum Credential {
+    Access,
+    Gateway,
+}
+
+/// A valid body of an operation, and what it is sent with; none for an operation that is missing here. A body that
+/// would use something up names something that does not exist, so that every body can be sent many times.
+fn good(path: &str) -> Option<(Credential, Value)> {
+    Some(match path {
+        "/relay/enroll" => {
+            let token = format!("phe_{}", "0".repeat(64));
+            (Credential::Access, json!({ "enrollmentToken": token, "gatewayId": "gw-laptop" }))
+        }
+        "/relay/policy" => (
+            Credential::Gateway,
+            json!({ "platform": "telegram", "requireAddress": true, "freeResponseScopes": ["-100", "7"],
+                "allowOtherBots": false }),
+        ),
+        _ => return None,
+    })
+}
+
+struct Doors {
+    server: TestServer,
+    heron: Value,
+    access: String,
+    gateway: String,
+    client: reqwest::Client,
+}
+
+impl Doors {
+    async fn open() -> Self {
+        provide_crypto();
+        let server = TestServer::open(&[]);
+        server.does(&["tenant", "create", "acme"]);
+        let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+        let own = server.does(&["client", "create", "--tenant", "acme"]);
+        let access = exchanges(&server, &own).await["access_token"].as_str().unwrap().to_owned();
+        let gateway = crate::matrix::gateway_token(&heron);
+        Self { server, heron, access, gateway, client: reqwest::Client::new() }
+    }
+
+    async fn posts(&self, path: &str, by: &Credential, body: Vec<u8>) -> (u16, String) {
+        let token = match by {
+            Credential::Access => &self.access,
+            Credential::Gateway => &self.gateway,
+        };
+        let shown = body.escape_ascii().to_string();
+        let request = self.client.post(format!("{}{path}", self.server.url)).bearer_auth(token).body(body);
+        let answer = tokio::time::timeout(PATIENCE, request.send()).await;
+        let answer = answer.unwrap_or_else(|_| panic!("no answer to {path} {shown}")).unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    fn agent(&self) -> Value {
+        self.server.does(&["agent", "show", "heron", "--tenant", "acme"])
+    }
+
+    fn has_not_panicked(&self) {
+        let log = self.server.log.lock().unwrap();
+        assert_eq!(log.lines().find(|line| line.contains("panicked")), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_body_makes_the_relay_stumble() {
+    let doors = Doors::open().await;
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut heard = std::collections::BTreeMap::<(&str, u16), usize>::new();
+    for operation in relay::OPERATIONS.iter().filter(|operation| operation.method == "POST") {
+        let path = operation.path;
+        let Some((by, good)) = good(path) else {
+            panic!(
+                "POST {path} has no valid body: add the arm `\"{path}\" =>` to `good` in \
+                 crates/posthouse/tests/it/bad_input_relay.rs"
+            );
+        };
+        for number in 0..BODIES {
+            let mut body = good.clone();
+            for _ in 0..dice.below(4) {
+                spoil(&mut body, &mut dice);
+            }
+            let bytes = match number % 3 {
+                0 => tear(body.to_string(), &mut dice),
+                _ => body.to_string().into_bytes(),
+            };
+            let shown = bytes.escape_ascii().to_string();
+            let (status, answer) = doors.posts(path, &by, bytes).await;
+            *heard.entry((path, status)).or_default() += 1;
+            assert!(matches!(status, 200 | 400 | 403 | 409 | 413), "{path} {shown}: {status} {answer}");
+            let read: Value = serde_json::from_str(&answer).unwrap_or_default();
+            assert!(status == 200 || read["error"].is_string(), "{path} {shown}: {status} {answer}");
+        }
+        let far_too_long = vec![b' '; 2 * 1024 * 1024];
+        assert_eq!(doors.posts(path, &by, far_too_long).await.0, 413, "{path}");
+    }
+    println!("{heard:?}");
+    doors.has_not_panicked();
+    // Policies within the limits are all that is left of it.
+    let relevance = doors.agent()["relevance"].as_array().unwrap().clone();
+    assert!((1..=32).contains(&relevance.len()), "{relevance:?}");
+    let listed = doors.server.does(&["agent", "list"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    // It is as well as before.
+    doors.server.does(&["agent", "change", "heron", "--tenant", "acme", "--clear-relevance"]);
+    let (by, body) = good("/relay/policy").unwrap();
+    let (status, answer) = doors.posts("/relay/policy", &by, body.to_string().into_bytes()).await;
+    assert_eq!((status, answer.as_str()), (200, r#"{"ok":true}"#));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_address_is_refused_in_every_notation_wherever_a_url_is_named() {
+    let doors = Doors::open().await;
+    let armer = Armer::new(&doors.server, &doors.heron, String::new()).await;
+    let before = doors.agent();
+    for host in PRIVATE_HOSTS {
+        let url = format!("http://{host}/");
+        for option in ["--wake-url", "--callback-url"] {
+            let words = ["agent", "change", "heron", "--tenant", "acme", option, &url];
+            assert!(!doors.server.tries(&words).status.success(), "{option} {url}");
+        }
+        let mut body = armer.provision("job", &ahead(std::time::Duration::from_secs(60))).body();
+        body["agent_callback_url"] = url.as_str().into();
+        let (status, answer) = armer.posts("provision", &body).await.unwrap();
+        assert_eq!((status, &answer["error"]), (422, &json!("callback_not_allowed")), "{url}: {answer}");
+    }
+    let after = doors.agent();
+    assert_eq!((&after["wake_url"], &after["callback_url"]), (&before["wake_url"], &before["callback_url"]));
+    assert!(armer.listed().await.is_empty());
+    // The same place in a notation that is allowed.
+    doors.server.does(&["agent", "change", "heron", "--tenant", "acme", "--wake-url", "http://127.0.0.1:9/"]);
+    doors.has_not_panicked();
+}
