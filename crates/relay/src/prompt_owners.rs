@@ -120,6 +120,7 @@ mod tests {
             chat: "c".into(),
             event: Bytes::from(press("/once", Some(prompt))),
             forward: None,
+            album: None,
             references: Vec::new(),
         }
     }

@@ -104,6 +104,7 @@ fn arrival(
         references: Vec::new(),
         press: Some(PromptToken { prompt: prompt.prompt.clone(), option: option.clone() }),
         forward: None,
+        album: None,
         received,
     })
 }

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::{Ending, STOP_PING, Socket};
 use crate::agent_connections::{Role, State};
+use crate::media::PreparedEvent;
 use crate::turns::session_in;
 use crate::{Config, Relay};
 use held::{NextEntry, SetAside};

@@ -41,7 +41,7 @@ pub(in crate::telegram) async fn send_media(
     let file =
         FileToSend { chat: &chat_id, kind: media_kind, reply_to: reply_to.as_ref(), metadata: &metadata };
     let outcome = calls.send_file(file, content.as_deref().unwrap_or_default(), media).await;
-    Carried { outcome, posted: calls.posted }
+    Carried { outcome, posted: calls.posted, called: calls.called() }
 }
 
 /// A file with its destination.
