@@ -20,6 +20,7 @@ use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
+use crate::staleness::StaleSetting;
 
 /// The tenant of a name. Not needed with an id, nor if only one agent has the name.
 #[derive(Deserialize)]
@@ -75,6 +76,9 @@ pub(crate) struct AgentChange {
     /// True deletes what the agent's gateways declared about messages of groups.
     #[serde(default)]
     clear_relevance: bool,
+    /// What happens to messages that waited too long. Null removes it; absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    staleness: Option<Option<StaleSetting>>,
 }
 
 impl AgentChange {
@@ -103,7 +107,7 @@ impl AgentChange {
     }
 }
 
-fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
@@ -136,6 +140,7 @@ pub(crate) struct ShownAgent {
     generation: &'static str,
     hold_back: &'static str,
     relevance: Vec<ShownRelevance>,
+    staleness: Option<StaleSetting>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
     stream_cursor: String,
@@ -237,6 +242,13 @@ impl Parts {
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
             relevance: self.relevance(&instance.id).await?,
+            staleness: self
+                .identity
+                .stale_policies
+                .records()
+                .agent_staleness(&instance.id)
+                .await?
+                .map(Into::into),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -353,6 +365,10 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    if let Some(staleness) = &change.staleness {
+        let policy = staleness.as_ref().map(StaleSetting::policy).transpose()?;
+        console.identity.stale_policies.set_for_agent(&instance.id, policy).await?;
+    }
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }

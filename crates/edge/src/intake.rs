@@ -11,7 +11,7 @@ use vault::{Captured, Vault};
 use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::metrics::Metrics;
-use crate::notices::Notices;
+use crate::notices::{NoticeKind, Notices};
 use crate::platform::{
     Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
 };
@@ -149,7 +149,7 @@ impl Intake {
                     result.full = Some(full);
                     if let Some((Some(chat), thread)) = to
                         && !platform.answers_senders_itself()
-                        && self.notices.may_tell(&on, &chat)
+                        && self.notices.may_tell(&on, &chat, NoticeKind::MailboxFull)
                     {
                         self.answer(platform, bot, chat, thread, MAILBOX_FULL.to_owned());
                     }
@@ -190,6 +190,7 @@ impl Intake {
                 return ignored("stranger");
             }
         };
+        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let entrant = Entrant {
@@ -200,6 +201,7 @@ impl Intake {
             accepted: received,
             receipt: None,
             stop: platform.stop_rule(),
+            stale,
         };
         Ok(Some(Admitting { admitted, entrant, capabilities }))
     }
@@ -235,7 +237,7 @@ impl Intake {
         text: String,
     ) {
         let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
-        self.relay.tasks().spawn(async move { notices.send(platform, bot, chat, thread, text).await });
+        self.relay.tasks().spawn(async move { notices.send(platform, bot, None, chat, thread, text).await });
     }
 
     /// Sends a stranger their pairing code, in a task of its own.
@@ -250,7 +252,7 @@ impl Intake {
         let (notices, access) = (self.notices.clone(), self.identity.gate.access().clone());
         let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
         self.relay.tasks().spawn(async move {
-            if !notices.send(platform, bot, chat, thread, pairing_notice(&code)).await {
+            if !notices.send(platform, bot, None, chat, thread, pairing_notice(&code)).await {
                 access.withdraw_code(code).await;
             }
         });

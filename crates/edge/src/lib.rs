@@ -19,6 +19,7 @@ mod notices;
 pub mod platform;
 mod routes;
 pub mod split;
+mod staleness;
 pub mod telegram;
 pub mod web;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster};
+use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster, Staleness};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
@@ -14,7 +14,8 @@ use vault::Keyring;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
-    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
+    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, StalePolicies,
+    Throttle,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -24,6 +25,7 @@ pub struct Parts {
     pub invitations: Arc<dyn Invitations>,
     pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub relevance: Arc<dyn RelevancePolicies>,
+    pub staleness: Arc<dyn Staleness>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     pub bus: Bus,
@@ -43,6 +45,7 @@ impl Parts {
             invitations: ledger.invitations(),
             enroll_tokens: ledger.enroll_tokens(),
             relevance: ledger.relevance(),
+            staleness: ledger.staleness(),
             keyring,
             admin: AdminToken::default(),
             bus,
@@ -64,6 +67,8 @@ pub struct Identity {
     pub roster: RosterView,
     /// Who may write to an agent.
     pub gate: Gate,
+    /// What happens to messages that waited too long.
+    pub stale_policies: StalePolicies,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
     tokens: TokenEndpoints,
@@ -94,6 +99,7 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
+            stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {

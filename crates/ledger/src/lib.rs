@@ -21,6 +21,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod sqlite;
+mod staleness;
 mod tokens;
 mod trace;
 mod usage;
@@ -57,6 +58,9 @@ pub use roster::{
 };
 pub use server_facts::ServerFacts;
 pub use sqlite::{Ledger, Location};
+pub use staleness::{
+    EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,
+};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,

@@ -20,6 +20,7 @@ mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod staleness;
 mod tokens;
 mod trace;
 mod usage;
@@ -38,7 +39,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations,
-    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Staleness, Tokens, Traces, Usage,
+    VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -103,6 +105,10 @@ impl Ledger {
     }
 
     pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
+        self.0.clone()
+    }
+
+    pub fn staleness(&self) -> Arc<dyn Staleness> {
         self.0.clone()
     }
 

@@ -203,6 +203,7 @@ mod tests {
             chat: "c1".into(),
             event: Bytes::from_static(b"{}"),
             references: Vec::new(),
+            stale: None,
         }
     }
 

@@ -88,7 +88,7 @@ impl Inboxes {
         let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
-        let Entrant { event, id, dedup, references, accepted, receipt, .. } = entrant;
+        let Entrant { event, id, dedup, references, accepted, receipt, stale, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(self.roster.bot_version(on), on, &event);
@@ -115,6 +115,7 @@ impl Inboxes {
                 receipt,
                 sender,
                 limits: self.limits,
+                stale,
             })
             .await?;
         Ok(match appended {

@@ -14,6 +14,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::actions::Actions;
 use crate::background::RelayTasks;
 use crate::connections::Connections;
+use crate::expirations::Expirations;
 use crate::fires::Fires;
 use crate::inbox::{InboxParts, Inboxes};
 use crate::interrupt::{self, Interrupts};
@@ -56,6 +57,7 @@ pub(crate) struct RelayComponents {
     pub wake_calls: Arc<WakeCalls>,
     pub fires: Fires,
     pub route_removals: RouteRemovals,
+    pub expirations: Expirations,
     pub long_lines: LongLines,
     bus: Bus,
 }
@@ -79,6 +81,12 @@ impl Relay {
             metrics: Arc::clone(&metrics),
             background: background.clone(),
         }));
+        let expirations = Expirations::new(
+            Arc::clone(&inbox),
+            Arc::clone(&connections),
+            Arc::clone(&metrics),
+            background.clone(),
+        );
         let inboxes = Inboxes::new(InboxParts {
             records: inbox,
             roster: identity.roster.clone(),
@@ -120,6 +128,7 @@ impl Relay {
                 Arc::clone(&roster),
                 Arc::clone(&connections),
             ),
+            expirations,
             long_lines: LongLines::default(),
             connections,
             config,
@@ -234,6 +243,11 @@ impl Relay {
     /// Cron fires over sockets.
     pub fn fires(&self) -> &Fires {
         &self.0.fires
+    }
+
+    /// Expiry of messages that waited too long.
+    pub fn expirations(&self) -> &Expirations {
+        &self.0.expirations
     }
 
     /// Removal of routes and bots.

@@ -205,6 +205,7 @@ impl TestServer {
                 id: None,
                 sender: None,
                 limits: InboxLimits::NONE,
+                stale: None,
             })
             .await
             .unwrap();

@@ -6,5 +6,6 @@ mod intake;
 mod polling;
 mod registration;
 mod sending;
+mod staleness;
 pub mod test_server;
 mod vectors;

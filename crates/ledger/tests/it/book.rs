@@ -123,6 +123,7 @@ impl Book {
             id: None,
             sender: None,
             limits: InboxLimits::NONE,
+            stale: None,
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::admin_client::AdminClient;
 use super::output::{Output, cell};
 use super::prompt;
+use super::staleness::{self, StaleArgs};
 
 /// One agent.
 #[derive(Args)]
@@ -121,7 +122,7 @@ pub enum Command {
 /// New settings of an agent.
 #[derive(Args)]
 #[group(skip)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).arg("stale"))]
 pub struct ChangeArgs {
     #[command(flatten)]
     which: AgentSelector,
@@ -155,6 +156,11 @@ pub struct ChangeArgs {
     /// Deletes what its gateways declared about messages of groups, so that it gets only addressed ones
     #[arg(long, group = "what")]
     clear_relevance: bool,
+    #[command(flatten)]
+    staleness: StaleArgs,
+    /// Deliver messages however long they waited, unless their route says otherwise
+    #[arg(long, group = "what", conflicts_with = "stale")]
+    no_stale: bool,
 }
 
 impl Command {
@@ -233,6 +239,11 @@ impl ChangeArgs {
                 body.insert(name.to_owned(), json!(value));
             }
         }
+        if let Some(setting) = self.staleness.setting() {
+            body.insert("staleness".to_owned(), setting);
+        } else if self.no_stale {
+            body.insert("staleness".to_owned(), Value::Null);
+        }
         if self.clear_relevance {
             body.insert("clear_relevance".to_owned(), json!(true));
         }
@@ -310,6 +321,10 @@ impl AgentSelector {
 }
 
 fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
+    let mut agent = agent.clone();
+    if !output.json {
+        agent["staleness"] = staleness::shown(&agent["staleness"]);
+    }
     let parts = [
         ("name", "name"),
         ("tenant", "tenant"),
@@ -325,9 +340,10 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("pinned generation", "generation"),
         ("hold back", "hold_back"),
         ("stream cursor", "stream_cursor"),
+        ("stale messages", "staleness"),
         ("created", "created_at"),
     ];
-    output.card(agent, &parts)?;
+    output.card(&agent, &parts)?;
     if output.json {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use super::admin_client::AdminClient;
 use super::bot::split;
 use super::filters::BotFilter;
 use super::output::Output;
+use super::staleness::{self, StaleArgs};
 
 /// One route.
 #[derive(Args)]
@@ -33,6 +34,21 @@ pub enum Command {
         /// The tenant of the agent; not needed if only one agent has this name
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
+        #[command(flatten)]
+        staleness: StaleArgs,
+    },
+    /// Changes what happens to messages of a route that waited too long for the agent
+    #[command(after_help = "Examples:\n  \
+        posthouse route change telegram:helpdesk chat:-1001 --stale-after 2h --stale expire\n  \
+        posthouse route change telegram:helpdesk chat:-1001 --no-stale")]
+    Change {
+        #[command(flatten)]
+        which: RouteSelector,
+        #[command(flatten)]
+        staleness: StaleArgs,
+        /// As the setting of the agent says
+        #[arg(long, required_unless_present = "stale", conflicts_with = "stale")]
+        no_stale: bool,
     },
     /// Lists routes
     #[command(
@@ -53,7 +69,7 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { which, agent, tenant } => {
+            Command::Create { which, agent, tenant, staleness } => {
                 let (platform, bot) = split(&which.bot)?;
                 let body = json!({
                     "platform": platform,
@@ -61,9 +77,24 @@ impl Command {
                     "discriminator": which.discriminator,
                     "agent": agent,
                     "tenant": tenant,
+                    "staleness": staleness.setting(),
                 });
                 let made = client.post(&["routes"], &[], &body).await?;
                 output.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
+            }
+            Command::Change { which, staleness, .. } => {
+                let (platform, bot) = split(&which.bot)?;
+                let query = [
+                    ("platform", Some(platform)),
+                    ("bot", Some(bot)),
+                    ("discriminator", Some(which.discriminator.as_str())),
+                ];
+                let body = json!({ "staleness": staleness.setting() });
+                let changed = client.patch(&["routes"], &query, &body).await?;
+                output.done(
+                    &changed,
+                    &format!("changed the route of {} for {}", which.bot, which.discriminator),
+                )
             }
             Command::List { filter } => {
                 let (platform, _) = filter.parts()?;
@@ -85,9 +116,12 @@ impl Command {
                 let found = routes.into_iter().find(|route| {
                     route["bot"] == bot && route["discriminator"] == which.discriminator.as_str()
                 });
-                let Some(route) = found else {
+                let Some(mut route) = found else {
                     bail!("{} has no route for {}", which.bot, which.discriminator);
                 };
+                if !output.json {
+                    route["staleness"] = staleness::shown(&route["staleness"]);
+                }
                 let parts = [
                     ("platform", "platform"),
                     ("bot", "bot"),
@@ -95,6 +129,7 @@ impl Command {
                     ("tenant", "tenant"),
                     ("agent", "agent"),
                     ("id", "instance_id"),
+                    ("stale messages", "staleness"),
                     ("created", "created_at"),
                 ];
                 output.card(&route, &parts)

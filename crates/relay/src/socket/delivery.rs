@@ -2,6 +2,7 @@
 
 mod held;
 mod lease;
+mod stale;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -195,13 +196,21 @@ impl Socket {
         let (now, handed) = (self.now(), self.relay.0.timepiece.now());
         let mut fed = false;
         while let Some((entry, origin)) = self.next_entry(now) {
-            let Some(line) = inbound(&entry, origin) else {
+            let marked = stale::marked(&entry, now);
+            let line = match &marked {
+                Some(event) => frame::inbound_line_around(event, &entry.id),
+                None => inbound(&entry, origin),
+            };
+            let Some(line) = line else {
                 // The server wrote the row as JSON. A row that is not JSON can only be poison.
                 self.set_back(&entry.id, Setback::Poison).await;
                 continue;
             };
             self.feed(&line).await?;
             fed = true;
+            if marked.is_some() {
+                self.relay.0.expirations.handed_late(&entry);
+            }
             if let Some(seated) = &mut self.seated {
                 let delivery = &mut seated.delivery;
                 if delivery.outstanding.is_empty() {
@@ -226,6 +235,7 @@ impl Socket {
         if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
         }
+        let expirations = &self.relay.0.expirations;
         let mut state = self.connections.state.lock();
         // Checked under the lock: a socket that does not know yet that it was superseded must neither deliver
         // entries nor empty the tail that its successor needs.
@@ -254,6 +264,10 @@ impl Socket {
                 return None;
             }
             if let Some((entry, origin)) = delivery.release(&mut state, self.id, now) {
+                if stale::is_expired(&entry, now) {
+                    expirations.skipped(&entry);
+                    continue;
+                }
                 return Some(noted(&mut state, self.id, entry, origin, now));
             }
             if delivery.reads_skipped() {
@@ -261,6 +275,10 @@ impl Socket {
             }
             if let Some(entry) = delivery.read.pop_front() {
                 delivery.cursor = entry.seq;
+                if stale::is_expired(&entry, now) {
+                    expirations.skipped(&entry);
+                    continue;
+                }
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Ledger, now) {
                     return Some(noted(&mut state, self.id, entry, Origin::Ledger, now));
                 }
@@ -282,6 +300,10 @@ impl Socket {
             // An entry that was committed during the read of the ledger is in both.
             if entry.seq > delivery.cursor {
                 delivery.cursor = entry.seq;
+                if stale::is_expired(&entry, now) {
+                    expirations.skipped(&entry);
+                    continue;
+                }
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Tail, now) {
                     return Some(noted(&mut state, self.id, entry, Origin::Tail, now));
                 }
