@@ -24,6 +24,7 @@ use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
+use crate::staleness::StaleSetting;
 
 /// The tenant of a name. Not needed with an id, nor if only one agent has the name.
 #[derive(Deserialize)]
@@ -97,6 +98,9 @@ pub(crate) struct AgentChange {
     /// `PLATFORM:ID` of shared bots that it uses from now on.
     #[serde(default)]
     use_bots: Vec<String>,
+    /// What happens to messages that waited too long. Null removes it; absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    staleness: Option<Option<StaleSetting>>,
 }
 
 impl AgentChange {
@@ -129,7 +133,7 @@ impl AgentChange {
     }
 }
 
-fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
@@ -159,6 +163,7 @@ pub(crate) struct ShownAgent {
     relevance: Vec<ShownRelevance>,
     principals: Vec<ShownPrincipals>,
     profile: Option<String>,
+    staleness: Option<StaleSetting>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
     stream_cursor: String,
@@ -251,6 +256,13 @@ impl Parts {
             relevance: self.relevance(&instance.id).await?,
             principals: self.principals(&instance.id).await?,
             profile: self.profile(&instance.id).await?,
+            staleness: self
+                .identity
+                .stale_policies
+                .records()
+                .agent_staleness(&instance.id)
+                .await?
+                .map(Into::into),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -373,6 +385,10 @@ pub(crate) async fn change(
     }
     if let Some(mode) = change.interactions()? {
         console.relay.seats().set_interactions(&instance.id, mode).await?;
+    }
+    if let Some(staleness) = &change.staleness {
+        let policy = staleness.as_ref().map(StaleSetting::policy).transpose()?;
+        console.identity.stale_policies.set_for_agent(&instance.id, policy).await?;
     }
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;

@@ -32,6 +32,7 @@ mod problem;
 mod receipts;
 mod routes;
 mod routing;
+mod staleness;
 mod tenants;
 
 pub use auth::AdminDoor;

@@ -106,6 +106,7 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/platforms/{platform}", || get(bots::platform)),
     Endpoint::closed("GET", "/admin/routes", || get(routing::list)),
     Endpoint::closed("POST", "/admin/routes", || post(routing::create)),
+    Endpoint::closed("PATCH", "/admin/routes", || patch(routing::change)),
     Endpoint::closed("DELETE", "/admin/routes", || delete(routing::remove)),
     Endpoint::closed("GET", "/admin/connectors", || get(connectors::list)),
     Endpoint::closed("POST", "/admin/connectors", || post(connectors::create)),

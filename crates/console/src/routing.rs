@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use http_kit::Page;
 use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route, RouteOrigin};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::policies::check_profile;
-use crate::audit::{Made, made};
+use crate::audit::{About, Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
+use crate::staleness::StaleSetting;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +28,17 @@ pub(crate) struct NewRoute {
     /// Profile of the agent for events that come by this route.
     #[serde(default)]
     profile: Option<String>,
+    /// What happens to messages that waited too long; absent: as the agent's setting says.
+    #[serde(default)]
+    staleness: Option<StaleSetting>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RouteChange {
+    /// Null removes it, so that the agent's setting counts.
+    #[serde(deserialize_with = "Option::deserialize")]
+    staleness: Option<StaleSetting>,
 }
 
 #[derive(Deserialize)]
@@ -55,10 +67,17 @@ pub(crate) struct ShownRoute {
     tenant: Option<String>,
     instance_id: InstanceId,
     profile: Option<String>,
+    /// Null: as the agent's setting says.
+    staleness: Option<StaleSetting>,
     created_at: String,
 }
 
-fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRoute {
+fn shown(
+    route: Route,
+    agent: Option<String>,
+    tenant: Option<String>,
+    staleness: Option<StaleSetting>,
+) -> ShownRoute {
     ShownRoute {
         discriminator: route.discriminator.to_string(),
         platform: route.platform,
@@ -67,6 +86,7 @@ fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRo
         tenant,
         instance_id: route.instance,
         profile: route.profile,
+        staleness,
         created_at: route.created.to_string(),
     }
 }
@@ -92,11 +112,16 @@ pub(crate) async fn list(
     let page = Page::of_sorted(routes, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let tenants: HashMap<_, _> =
         roster.tenants().await?.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let policies = console.identity.stale_policies.records().route_policies().await?;
+    let mut policies: HashMap<_, _> =
+        policies.into_iter().map(|(on, which, policy)| ((on, which), StaleSetting::from(policy))).collect();
     let mut items = Vec::with_capacity(page.items.len());
     for route in page.items {
+        let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
+        let staleness = policies.remove(&(on, route.discriminator.clone()));
         let instance: Option<Instance> = roster.instance(&route.instance).await?;
         let tenant = instance.as_ref().and_then(|instance| tenants.get(&instance.tenant).cloned());
-        items.push(shown(route, instance.map(|instance| instance.name), tenant));
+        items.push(shown(route, instance.map(|instance| instance.name), tenant, staleness));
     }
     Ok(Json(Page { items, next: page.next }))
 }
@@ -107,6 +132,7 @@ pub(crate) async fn create(
 ) -> Result<Made<ShownRoute>, AdminProblem> {
     let discriminator = discriminator(&new.discriminator)?;
     new.profile.as_deref().map_or(Ok(()), check_profile)?;
+    let staleness = new.staleness.as_ref().map(StaleSetting::policy).transpose()?;
     let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
     let route = Route {
         platform: new.platform,
@@ -125,8 +151,13 @@ pub(crate) async fn create(
     }
     match console.identity.accounts.create_route(route.clone()).await? {
         Created::Made => {
+            if staleness.is_some() {
+                let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
+                let policies = &console.identity.stale_policies;
+                policies.set_for_route(&on, &route.discriminator, staleness).await?;
+            }
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
-            Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
+            Ok(made(about, shown(route, Some(instance.name), Some(tenant.name), new.staleness)))
         }
         Created::Taken => Err(AdminProblem::conflict(
             "taken",
@@ -136,6 +167,37 @@ pub(crate) async fn create(
             Err(AdminProblem::unfit("unfit_route", format!("{}:{}: {why}", route.platform, route.bot)))
         }
     }
+}
+
+/// Changes what happens to messages of a route that waited too long. Those that wait already keep their policy.
+pub(crate) async fn change(
+    State(console): State<Console>,
+    QueryParams(one): QueryParams<OneRoute>,
+    JsonBody(change): JsonBody<RouteChange>,
+) -> Result<(Extension<About>, Json<ShownRoute>), AdminProblem> {
+    let discriminator = discriminator(&one.discriminator)?;
+    let policy = change.staleness.as_ref().map(StaleSetting::policy).transpose()?;
+    let on = BotRef { platform: one.platform, bot: one.bot };
+    let name = format!("{}:{} {discriminator}", on.platform, on.bot);
+    let changed = console.identity.stale_policies.set_for_route(&on, &discriminator, policy).await?;
+    let roster = console.identity.roster.records();
+    let is_it = |route: &Route| {
+        route.platform == on.platform && route.bot == on.bot && route.discriminator == discriminator
+    };
+    let Some(route) = roster.routes().await?.into_iter().find(is_it).filter(|_| changed) else {
+        return Err(no_such_route(&on, &discriminator));
+    };
+    let instance = roster.instance(&route.instance).await?;
+    let tenant = match &instance {
+        Some(instance) => roster.tenant(instance.tenant.as_str()).await?.map(|tenant| tenant.name),
+        None => None,
+    };
+    let shown = shown(route, instance.map(|instance| instance.name), tenant, change.staleness);
+    Ok((Extension(About::new(name)), Json(shown)))
+}
+
+fn no_such_route(on: &BotRef, which: &Discriminator) -> AdminProblem {
+    AdminProblem::absent("no_such_route", format!("{}:{} has no route for {which}", on.platform, on.bot))
 }
 
 #[derive(Serialize)]
@@ -158,9 +220,6 @@ pub(crate) async fn remove(
     let on = BotRef { platform: platform.clone(), bot: bot.clone() };
     match console.relay.route_removals().remove_route(&on, &discriminator).await? {
         Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
-        Removed::Absent | Removed::InUse => Err(AdminProblem::absent(
-            "no_such_route",
-            format!("{platform}:{bot} has no route for {discriminator}"),
-        )),
+        Removed::Absent | Removed::InUse => Err(no_such_route(&on, &discriminator)),
     }
 }

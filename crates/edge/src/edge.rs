@@ -23,6 +23,7 @@ use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
 use crate::platform::{BotTrouble, EventDelivery, Platform};
 use crate::sight::PlatformSight;
+use crate::staleness::StaleMessages;
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub intake: Intake,
     pub prompts: AskedPrompts,
     pub threads: OwnThreads,
+    stale_messages: StaleMessages,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub public_url: String,
@@ -80,12 +82,19 @@ impl Edge {
         let metrics = Arc::<Metrics>::default();
         let health = BotHealth::new(parts.dead_bots, Arc::clone(&metrics), parts.timepiece.clone());
         let notices = Notices::new(parts.timepiece.clone(), health.clone());
-        let roster = Arc::clone(parts.identity.roster.records());
+        let bots = Bots::new(Arc::clone(parts.identity.roster.records()), parts.vault.clone());
+        let stale_messages = StaleMessages {
+            relay: parts.relay.clone(),
+            bots: bots.clone(),
+            notices: notices.clone(),
+            timepiece: parts.timepiece.clone(),
+        };
         let (prompts, threads) = (AskedPrompts::new(parts.prompts), OwnThreads::new(parts.threads));
         let gate = parts.identity.gate.clone();
         let edge = Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
-            bots: Bots::new(roster, parts.vault.clone()),
+            bots,
+            stale_messages,
             intake: Intake::new(
                 parts.vault.clone(),
                 parts.relay.clone(),
@@ -117,9 +126,12 @@ impl Edge {
         for bot in self.0.bots.all().await? {
             self.start(bot).await;
         }
+        let expiring = self.0.stale_messages.run(|name| self.platform(name).cloned());
+        tokio::pin!(expiring);
         loop {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
+                () = &mut expiring => return Ok(()),
                 changed = roster.changed() => match changed {
                     Some(RosterChange::Bot(identity)) => self.follow_bot(&identity).await?,
                     Some(

@@ -14,7 +14,7 @@ use crate::bots::OpenedBot;
 use crate::context_buffer::ContextBuffer;
 use crate::link_commands::LinkCommands;
 use crate::metrics::Metrics;
-use crate::notices::Notices;
+use crate::notices::{NoticeKind, Notices};
 use crate::own_threads::OwnThreads;
 use crate::platform::{
     Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
@@ -189,7 +189,7 @@ impl Intake {
                     result.full = Some(full);
                     if let Some((Some(chat), thread)) = to
                         && !platform.answers_senders_itself()
-                        && self.notices.may_tell(&on, &chat)
+                        && self.notices.may_tell(&on, &chat, NoticeKind::MailboxFull)
                     {
                         self.answer(platform, bot, chat, thread, MAILBOX_FULL.to_owned());
                     }
@@ -248,6 +248,7 @@ impl Intake {
                 return dropped("stranger", false);
             }
         };
+        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
         let mut stop = platform.stop_rule();
         let mut answers = None;
         if let Some(token) = press {
@@ -268,8 +269,18 @@ impl Intake {
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let entrant =
-            Entrant { event, id, dedup, references, album, forward, accepted: received, receipt: None, stop };
+        let entrant = Entrant {
+            event,
+            id,
+            dedup,
+            references,
+            album,
+            forward,
+            accepted: received,
+            receipt: None,
+            stop,
+            stale,
+        };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
     }
 
@@ -329,7 +340,7 @@ impl Intake {
         text: String,
     ) {
         let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
-        self.relay.tasks().spawn(async move { notices.send(platform, bot, chat, thread, text).await });
+        self.relay.tasks().spawn(async move { notices.send(platform, bot, None, chat, thread, text).await });
     }
 
     /// Sends a stranger their pairing code, in a task of its own.
@@ -344,7 +355,7 @@ impl Intake {
         let (notices, access) = (self.notices.clone(), self.identity.gate.access().clone());
         let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
         self.relay.tasks().spawn(async move {
-            if !notices.send(platform, bot, chat, thread, pairing_notice(&code)).await {
+            if !notices.send(platform, bot, None, chat, thread, pairing_notice(&code)).await {
                 access.withdraw_code(code).await;
             }
         });

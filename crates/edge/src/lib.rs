@@ -25,6 +25,7 @@ pub mod platform;
 mod routes;
 mod sight;
 pub mod split;
+mod staleness;
 pub mod telegram;
 pub mod web;
 

@@ -17,7 +17,7 @@ use crate::platform::Platform;
 
 /// Shortest time between two notices of a bot, over all its chats.
 const PER_BOT: Duration = Duration::from_secs(1);
-/// Shortest time between two notices in a chat.
+/// Shortest time between two notices of one kind in a chat.
 const PER_CHAT: Duration = Duration::from_secs(3600);
 /// Answers to link codes in a chat, per [`PER_CHAT`]. They do not count as other notices.
 const LINK_ANSWERS: u32 = 10;
@@ -27,6 +27,15 @@ const LINK_ANSWERS_PER_BOT: u32 = 20;
 const LINK_CHATS: usize = 100_000;
 /// Deadline for sending a notice.
 const PATIENCE: Duration = Duration::from_secs(25);
+
+/// What a notice says. A chat may get one of each kind per hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NoticeKind {
+    /// The inbox has no room for a message.
+    MailboxFull,
+    /// A message waited too long for its agent.
+    Expired,
+}
 
 /// Clones share the limits. The limits are in memory only: after a restart a chat may get a notice once more.
 #[derive(Clone)]
@@ -39,7 +48,7 @@ pub(crate) struct Notices {
 #[derive(Default)]
 struct RecentNotices {
     bots: HashMap<BotRef, Instant>,
-    chats: HashMap<(BotRef, ChatId), Instant>,
+    chats: HashMap<(BotRef, ChatId, NoticeKind), Instant>,
     /// Answers to link codes since a time.
     link_chats: HashMap<(BotRef, ChatId), (Instant, u32)>,
     link_bots: HashMap<BotRef, (Instant, u32)>,
@@ -62,15 +71,15 @@ impl Notices {
         self.sent.lock().bots.insert(on.clone(), self.timepiece.instant());
     }
 
-    /// Whether this bot may send a notice to this chat now. If so, the notice counts as sent.
-    pub fn may_tell(&self, on: &BotRef, chat: &ChatId) -> bool {
+    /// Whether this bot may send a notice of this kind to this chat now. If so, the notice counts as sent.
+    pub fn may_tell(&self, on: &BotRef, chat: &ChatId, kind: NoticeKind) -> bool {
         if self.health.is_dead(on) {
             return false;
         }
         let now = self.timepiece.instant();
         let mut sent = self.sent.lock();
         sent.sweep(now);
-        let key = (on.clone(), chat.clone());
+        let key = (on.clone(), chat.clone(), kind);
         if sent.chats.get(&key).is_some_and(|last| now < *last + PER_CHAT) || !sent.bot_may_send(on, now) {
             return false;
         }
@@ -98,11 +107,13 @@ impl Notices {
         true
     }
 
-    /// Sends a notice to this chat. False if that failed; the failure is logged.
+    /// Sends a notice to this chat, about a message to this agent if it was stored for one. False if that failed; the
+    /// failure is logged.
     pub async fn send(
         &self,
         platform: Arc<dyn Platform>,
         bot: Arc<OpenedBot>,
+        about: Option<InstanceId>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -113,7 +124,7 @@ impl Notices {
             id: ActionId::mint(self.timepiece.now().millis()),
             // No agent requested it.
             tenant: TenantId::new(""),
-            instance: InstanceId::new(""),
+            instance: about.unwrap_or_else(|| InstanceId::new("")),
             on: bot.bot_ref(),
             action: Action::Send {
                 chat_id: chat,
@@ -168,7 +179,7 @@ mod tests {
         let health = BotHealth::new(ledger.dead_bots(), Arc::default(), clock.clone());
         let notices = Notices::new(clock.clone(), health);
         let on = |bot: &str| BotRef { platform: "telegram".into(), bot: bot.into() };
-        let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into());
+        let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into(), NoticeKind::MailboxFull);
         assert!(may("7001", "a"));
         assert!(!may("7001", "b"), "one per second for the bot");
         assert!(may("7002", "b"), "another bot has its own second");

@@ -8,7 +8,7 @@ use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
     Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning,
-    RelevancePolicies, Roster, ScopeClaims, SharedBots,
+    RelevancePolicies, Roster, ScopeClaims, SharedBots, Staleness,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -20,7 +20,7 @@ use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
     Accounts, AdminToken, Authenticator, Config, Fault, Gate, GatewayEnrolment, GatewayProvisioning,
-    Gateways, Metrics, RosterView, Throttle, TrustedIssuers,
+    Gateways, Metrics, RosterView, StalePolicies, Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -36,6 +36,7 @@ pub struct Parts {
     pub claims: Arc<dyn ScopeClaims>,
     pub principals: Arc<dyn Principals>,
     pub shared_bots: Arc<dyn SharedBots>,
+    pub staleness: Arc<dyn Staleness>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -67,6 +68,7 @@ impl Parts {
             claims: ledger.claims(),
             principals: ledger.principals(),
             shared_bots: ledger.shared_bots(),
+            staleness: ledger.staleness(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -91,6 +93,8 @@ pub struct Identity {
     pub roster: RosterView,
     /// Who may write to an agent.
     pub gate: Gate,
+    /// What happens to messages that waited too long.
+    pub stale_policies: StalePolicies,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
     /// Gateways that get their credential when they start.
@@ -146,6 +150,7 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
+            stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gateway_provisioning,
             gateways: Gateways {
                 records: parts.gateway_settings,

@@ -31,6 +31,7 @@ mod revocation_listeners;
 mod roster_versions;
 mod roster_view;
 mod route;
+mod staleness;
 mod throttle;
 
 pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
@@ -57,6 +58,7 @@ pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};
+pub use staleness::StalePolicies;
 pub use throttle::Throttle;
 pub use vault::{
     AccessGrant, BOOTSTRAP_CLIENT, EndedCredentials, GatewayOwner, Login, SHORTEST_ACCESS, WhichCredentials,

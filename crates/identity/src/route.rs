@@ -16,7 +16,7 @@ pub struct Bearings<'a> {
 
 impl Bearings<'_> {
     /// Most specific first. A thread belongs to its parent's agent unless it has its own route.
-    fn discriminators(&self) -> Vec<Discriminator> {
+    pub(crate) fn discriminators(&self) -> Vec<Discriminator> {
         let chats = [&self.source.chat_id, &self.source.parent_chat_id];
         let mut candidates: Vec<_> = chats.into_iter().flatten().cloned().map(Discriminator::Chat).collect();
         candidates.extend(self.source.scope_id.clone().map(Discriminator::Scope));

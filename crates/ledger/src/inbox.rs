@@ -10,7 +10,7 @@ use posthouse_wire::{
     TenantId,
 };
 
-use crate::{BotRef, Fault, NewReceipt};
+use crate::{BotRef, EntryStaleness, Fault, NewReceipt, StaleEntries, StalePolicy};
 
 /// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +48,8 @@ pub struct Append {
     pub sender: Option<Sender>,
     /// The most that the inbox may hold.
     pub limits: InboxLimits,
+    /// What happens if it waits too long.
+    pub stale: Option<StalePolicy>,
 }
 
 impl Append {
@@ -134,6 +136,8 @@ pub struct Entry {
     pub references: Vec<String>,
     /// The album that it is a part of.
     pub album: Option<String>,
+    /// What happens if it waits too long. None for `StaleAction::Deliver`.
+    pub stale: Option<EntryStaleness>,
 }
 
 impl Entry {
@@ -206,7 +210,7 @@ pub struct DeadLetterFilter {
 
 /// The queue of one agent for all planes: durable, ordered, acknowledged.
 #[async_trait]
-pub trait Inbox: Send + Sync {
+pub trait Inbox: StaleEntries {
     /// Stores an event once. The same `dedup` of the same bot again returns the id of the first entry. The
     /// limits are checked in the same transaction, so an inbox never exceeds them.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
@@ -232,7 +236,7 @@ pub trait Inbox: Send + Sync {
     /// Dead letters, the latest first.
     async fn dead_letters(&self, filter: DeadLetterFilter, at_most: u32) -> Result<Vec<DeadLetter>, Fault>;
     /// Puts a dead letter back into the inbox at its old position, even if the inbox is full. Its retention
-    /// starts anew. None when there is no such dead letter. Repeating it is harmless.
+    /// starts anew, and it no longer becomes stale. None when there is no such dead letter. Repeating it is harmless.
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;
     /// Registers `hear`, which is called for every appended entry, in commit order, before the append
     /// resolves. It must not block.

@@ -30,6 +30,7 @@ mod roster;
 mod server_facts;
 mod shared_bots;
 mod sqlite;
+mod staleness;
 mod threads;
 mod tokens;
 mod trace;
@@ -82,6 +83,9 @@ pub use roster::{
 pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
 pub use sqlite::{Ledger, Location};
+pub use staleness::{
+    EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,
+};
 pub use threads::{MadeThread, THREADS_OF_AN_AGENT, Threads};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,

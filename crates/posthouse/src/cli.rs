@@ -31,6 +31,7 @@ mod route;
 mod scheduler_secret;
 mod server_address;
 mod signing_key;
+mod staleness;
 mod stand_in;
 mod tenant;
 #[cfg(test)]

@@ -12,9 +12,9 @@ use identity::GatewayOwner;
 use ledger::{BeginOutcome, BotRef, Outbox, Request, Roster};
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
-use posthouse_wire::{Action, ActionId, Outcome, ToGateway};
+use posthouse_wire::{Action, ActionId, ChatId, Outcome, ToGateway};
 
-use crate::agent_connections::AgentConnections;
+use crate::agent_connections::{AgentConnections, ResultLine};
 use crate::background::RelayTasks;
 use crate::connections::UNAUTHORIZED;
 use crate::egress::{Carried, Egress, Order};
@@ -181,12 +181,27 @@ impl Actions {
     async fn answer(&self, connections: &AgentConnections, asked: ActionRequest) {
         let outcome = self.do_once(&asked).await;
         self.count(&asked.outbound.action, &outcome);
+        let chat = self.chat_of(&asked).await;
         let (gateway, request_id) = (asked.holder.gateway, asked.outbound.request_id);
         let mut state = connections.state.lock();
         let asked_by = state.running.remove(&(gateway.clone(), request_id.clone())).unwrap_or_default();
         state.running_bytes -= asked.weight;
         let line = ToGateway::OutboundResult { request_id, result: outcome }.line();
-        state.answer(asked_by, &gateway, line, self.background.timepiece.instant());
+        state.answer(asked_by, &gateway, ResultLine { line, chat }, self.background.timepiece.instant());
+    }
+
+    /// The chat that a request is about. A follow-up names a session instead.
+    async fn chat_of(&self, asked: &ActionRequest) -> Option<ChatId> {
+        let Action::FollowUp { session_key, .. } = &asked.outbound.action else {
+            return asked.outbound.action.chat_id().cloned();
+        };
+        match self.roster.chat_of_session(&asked.holder.instance, session_key).await {
+            Ok(found) => found.map(|(_, chat)| chat),
+            Err(fault) => {
+                tracing::error!(%fault, "could not find the chat of a session");
+                None
+            }
+        }
     }
 
     fn count(&self, action: &Action, outcome: &Outcome) {

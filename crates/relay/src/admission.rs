@@ -1,6 +1,6 @@
 //! Incoming events that the gate has admitted, and the result of storing one.
 
-use ledger::{LimitReached, NewReceipt, Sender};
+use ledger::{LimitReached, NewReceipt, Sender, StalePolicy};
 use posthouse_time::Moment;
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{DedupKey, EntryId, Event};
@@ -25,6 +25,8 @@ pub struct Entrant {
     pub receipt: Option<Box<NewReceipt>>,
     /// Rule that applies if the text is exactly `/stop`.
     pub stop: StopRule,
+    /// What happens if it waits too long for its agent. None for messages of programs, which have their own deadlines.
+    pub stale: Option<StalePolicy>,
 }
 
 /// Handling of a message that is exactly `/stop`, chosen by its platform (relay contract section 13). It becomes an

@@ -76,11 +76,28 @@ pub(crate) enum Role {
 /// One complete line to send.
 pub(crate) enum QueuedFrame {
     /// Goes to another socket when this one is gone.
-    Result(String),
+    Result(ResultLine),
     /// Dropped when the socket ends.
     Immediate(String),
     /// A press of a prompt that this socket asked. When the socket ends, the live socket reads it from the ledger.
     Press(HandedPress),
+}
+
+impl QueuedFrame {
+    pub fn text(&self) -> &str {
+        match self {
+            QueuedFrame::Result(result) => &result.line,
+            QueuedFrame::Immediate(line) => line,
+            QueuedFrame::Press(press) => &press.line,
+        }
+    }
+}
+
+/// The line with the result of a request.
+pub(crate) struct ResultLine {
+    pub line: String,
+    /// The chat that the request was about, if it is known.
+    pub chat: Option<ChatId>,
 }
 
 /// Code and reason of a close that the server orders.
@@ -301,20 +318,27 @@ impl State {
         self.behind = false;
     }
 
-    /// Sends a result to the socket that asked, else to its gateway's newest socket, else keeps it for the next one: a
-    /// stock agent goes on waiting across its own reconnect (contract section 11.1).
-    pub fn answer(&mut self, asked_by: u64, gateway: &GatewayId, line: String, now: Instant) {
+    /// Sends a result to the socket that asked. If it is gone, the result goes to the socket of its gateway that got the
+    /// last entry of the chat, because the agent's session goes on there, else to the newest one. If the gateway has no
+    /// socket, the result waits for the next one: a stock agent goes on waiting across its own reconnect (contract
+    /// section 11.1). Sockets of other credentials never get it: they did not ask.
+    pub fn answer(&mut self, asked_by: u64, gateway: &GatewayId, result: ResultLine, now: Instant) {
+        let takers = result.chat.as_ref().map(|chat| self.turns.takers(chat)).unwrap_or_default();
         let seats = self.seats.iter_mut().filter(|seat| seat.gateway == *gateway);
         let fit = seats.filter(|seat| seat.role != Role::Arriving || seat.socket == asked_by);
-        if let Some(seat) = fit.max_by_key(|seat| (seat.socket == asked_by, seat.socket)) {
-            seat.lines.push_back(QueuedFrame::Result(line));
+        let preference = |seat: &&mut Seat| {
+            let took = takers.iter().position(|taker| *taker == seat.socket);
+            (seat.socket == asked_by, took, seat.socket)
+        };
+        if let Some(seat) = fit.max_by_key(preference) {
+            seat.lines.push_back(QueuedFrame::Result(result));
             seat.orders_ready.notify_one();
             return;
         }
         if self.owed.len() >= OWED {
             self.owed.pop_front();
         }
-        self.owed.push_back((gateway.clone(), now, line));
+        self.owed.push_back((gateway.clone(), now, result.line));
     }
 
     /// Takes the kept results of a gateway that came back. Those that it no longer waits for are dropped.
@@ -345,11 +369,35 @@ mod tests {
         {
             let agent = connections.of(&heron());
             let mut state = agent.state.lock();
-            state.answer(closing, &"gw-1".into(), "the result".to_owned(), now);
+            let result = ResultLine { line: "the result".to_owned(), chat: None };
+            state.answer(closing, &"gw-1".into(), result, now);
             state.seat(closing).unwrap().close(4409, "superseded");
         }
         assert_eq!(connections.orders_of(&heron(), closing), (Vec::new(), Some(4409)));
         connections.of(&heron()).state.lock().remove(closing, now);
         assert_eq!(connections.orders_of(&heron(), other).0, ["the result"]);
+    }
+
+    #[test]
+    fn a_result_whose_socket_is_gone_goes_to_the_one_that_got_the_chats_last_entry() {
+        let connections = connections();
+        let took = connections.with_live_socket(&heron(), |seat| seat.role = Role::Standby);
+        let newest = connections.with_live_socket(&heron(), |_| {});
+        let (now, gone) = (Instant::default(), 77);
+        let agent = connections.of(&heron());
+        let answer = |line: &str, chat: Option<&str>| {
+            let result = ResultLine { line: line.to_owned(), chat: chat.map(Into::into) };
+            agent.state.lock().answer(gone, &"gw-1".into(), result, now);
+        };
+        agent.state.lock().turns.handed(&"5".into(), 0, newest, now);
+        agent.state.lock().turns.handed(&"5".into(), 1, took, now);
+        agent.state.lock().turns.handed(&"6".into(), 0, gone, now);
+        answer("of the chat", Some("5"));
+        answer("of another chat", Some("7"));
+        answer("of a chat whose socket is gone", Some("6"));
+        answer("of no chat", None);
+        assert_eq!(connections.orders_of(&heron(), took).0, ["of the chat"]);
+        let rest = ["of another chat", "of a chat whose socket is gone", "of no chat"];
+        assert_eq!(connections.orders_of(&heron(), newest).0, rest);
     }
 }

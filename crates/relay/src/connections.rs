@@ -213,6 +213,7 @@ mod tests {
             forward: None,
             references: Vec::new(),
             album: None,
+            stale: None,
         }
     }
 

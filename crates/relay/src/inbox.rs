@@ -92,7 +92,8 @@ impl Inboxes {
         let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
-        let Entrant { mut event, id, dedup, references, album, forward, accepted, receipt, .. } = entrant;
+        let Entrant { mut event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
+            entrant;
         let forward = forward.and_then(|forward| written_forward(&forward));
         if !references.is_empty() {
             self.media.name_attachments(&mut event, references.len());
@@ -125,6 +126,7 @@ impl Inboxes {
                 receipt,
                 sender,
                 limits: self.limits,
+                stale,
             })
             .await?;
         Ok(match appended {

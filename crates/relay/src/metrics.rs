@@ -18,6 +18,11 @@ pub(crate) struct Done {
     pub success: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stale {
+    action: &'static str,
+}
+
 /// Metric families of the relay.
 #[derive(Default)]
 pub struct Metrics {
@@ -27,6 +32,7 @@ pub struct Metrics {
     pub(crate) entries_acknowledged: Counter,
     pub(crate) entries_dead: Counter,
     entries_refused: Family<Why, Counter>,
+    entries_stale: Family<Stale, Counter>,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
     pub(crate) enrolments: Family<Why, Counter>,
@@ -63,6 +69,11 @@ impl Metrics {
             self.entries_refused.clone(),
         );
         registry.register(
+            "posthouse_relay_entries_stale",
+            "Entries that waited too long, by what was done with them",
+            self.entries_stale.clone(),
+        );
+        registry.register(
             "posthouse_relay_actions",
             "Actions answered, by op and success",
             self.actions.clone(),
@@ -83,6 +94,12 @@ impl Metrics {
             self.attachments.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
+    }
+
+    pub(crate) fn entries_stale(&self, action: &'static str, entries: usize) {
+        if entries > 0 {
+            self.entries_stale.get_or_create(&Stale { action }).inc_by(entries as u64);
+        }
     }
 
     pub(crate) fn entries_refused(&self, full: LimitReached) {

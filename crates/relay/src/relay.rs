@@ -14,6 +14,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::actions::Actions;
 use crate::background::RelayTasks;
 use crate::connections::Connections;
+use crate::expirations::Expirations;
 use crate::fires::Fires;
 use crate::inbox::{InboxParts, Inboxes};
 use crate::interrupt::{self, Interrupts};
@@ -58,6 +59,7 @@ pub(crate) struct RelayComponents {
     pub wake_calls: Arc<WakeCalls>,
     pub fires: Fires,
     pub route_removals: RouteRemovals,
+    pub expirations: Expirations,
     pub long_lines: LongLines,
     pub media: MediaStore,
     bus: Bus,
@@ -83,6 +85,12 @@ impl Relay {
             metrics: Arc::clone(&metrics),
             background: background.clone(),
         }));
+        let expirations = Expirations::new(
+            Arc::clone(&inbox),
+            Arc::clone(&connections),
+            Arc::clone(&metrics),
+            background.clone(),
+        );
         let inboxes = Inboxes::new(InboxParts {
             records: inbox,
             roster: identity.roster.clone(),
@@ -126,6 +134,7 @@ impl Relay {
                 Arc::clone(identity.gate.claims().shared_bots()),
                 Arc::clone(&connections),
             ),
+            expirations,
             long_lines: LongLines::default(),
             media,
             connections,
@@ -250,6 +259,11 @@ impl Relay {
     /// Files that travel between agents and chats.
     pub fn media(&self) -> &MediaStore {
         &self.0.media
+    }
+
+    /// Expiry of messages that waited too long.
+    pub fn expirations(&self) -> &Expirations {
+        &self.0.expirations
     }
 
     /// Removal of routes and bots.

@@ -257,10 +257,7 @@ impl Socket {
         }
         let stops = lines.iter().any(|line| matches!(line, QueuedFrame::Immediate(_)));
         while let Some(line) = lines.pop_front() {
-            let (QueuedFrame::Result(text)
-            | QueuedFrame::Immediate(text)
-            | QueuedFrame::Press(HandedPress { line: text, .. })) = &line;
-            if let Err(ending) = self.send(text).await {
+            if let Err(ending) = self.send(line.text()).await {
                 lines.push_front(line);
                 self.connections.state.lock().put_back(self.id, lines);
                 return Err(ending);

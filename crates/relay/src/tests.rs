@@ -59,10 +59,7 @@ impl Connections {
     pub(crate) fn orders_of(&self, of: &InstanceId, socket: u64) -> (Vec<String>, Option<u16>) {
         let orders = self.of(of).state.lock().orders(socket);
         let Some(Orders { lines, close, .. }) = orders else { return (Vec::new(), None) };
-        let text = |line| match line {
-            QueuedFrame::Result(text) | QueuedFrame::Immediate(text) => text,
-            QueuedFrame::Press(press) => press.line,
-        };
+        let text = |line: QueuedFrame| line.text().to_owned();
         (lines.into_iter().map(text).collect(), close.map(|(code, _)| code))
     }
 }

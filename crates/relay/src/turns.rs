@@ -98,6 +98,17 @@ impl Turns {
         sockets
     }
 
+    /// The sockets that got the last entry of a session of this chat, the most recent last.
+    pub fn takers(&self, chat: &ChatId) -> Vec<u64> {
+        let sessions = self.0.get(chat).map(|turn| turn.sessions.as_slice()).unwrap_or_default();
+        let mut takers: Vec<u64> = Vec::new();
+        for (_, socket) in sessions {
+            takers.retain(|taker| taker != socket);
+            takers.push(*socket);
+        }
+        takers
+    }
+
     /// The socket that is typing in this chat.
     pub fn typing(&self, chat: &ChatId, now: Instant) -> Option<u64> {
         let (socket, at) = self.0.get(chat)?.typed?;

@@ -55,3 +55,46 @@ async fn a_shared_bot_is_routed_part_by_part() {
         (404, "no_such_agent".to_owned())
     );
 }
+
+#[tokio::test]
+async fn what_happens_to_stale_messages_is_set_per_route_and_per_agent() {
+    let (server, _) = TestServer::settled().await;
+    let shared = json!({ "platform": "pigeon", "id": "loft", "shared": true, "secrets": { "token": TOKEN } });
+    server.makes("/admin/bots", shared).await;
+    let mark = json!({ "after_seconds": 7200, "action": "mark" });
+    let route = json!({
+        "platform": "pigeon", "bot": "loft", "discriminator": "chat:5", "agent": "heron", "staleness": mark
+    });
+    assert_eq!(server.makes("/admin/routes", route).await["staleness"], mark);
+    let path = "/admin/routes?platform=pigeon&bot=loft&discriminator=chat:5";
+    let expire = json!({ "after_seconds": 60, "action": "expire" });
+    for setting in [expire, json!(null)] {
+        let (status, shown) = server.asks(Method::PATCH, path, Some(json!({ "staleness": setting }))).await;
+        assert_eq!(
+            (status, &shown["staleness"], &shown["agent"]),
+            (StatusCode::OK, &setting, &json!("heron"))
+        );
+        let listed = server.gets("/admin/routes?platform=pigeon").await;
+        let found = listed["items"].as_array().unwrap().iter().find(|route| route["bot"] == "loft").unwrap();
+        assert_eq!(found["staleness"], setting);
+    }
+    for (body, refusal) in [
+        (json!({}), (400, "malformed")),
+        (json!({ "staleness": { "after_seconds": 0, "action": "mark" } }), (422, "bad_staleness")),
+        (json!({ "staleness": { "after_seconds": 604_801, "action": "mark" } }), (422, "bad_staleness")),
+        (json!({ "staleness": { "after_seconds": 60, "action": "burn" } }), (422, "bad_staleness")),
+    ] {
+        let (status, code) = server.refuses(Method::PATCH, path, Some(body.clone())).await;
+        assert_eq!((status, code.as_str()), refusal, "{body}");
+    }
+    let absent = "/admin/routes?platform=pigeon&bot=loft&discriminator=chat:6";
+    let refused = server.refuses(Method::PATCH, absent, Some(json!({ "staleness": null }))).await;
+    assert_eq!(refused, (404, "no_such_route".to_owned()));
+
+    let agent = "/admin/agents/heron";
+    for setting in [mark, json!(null)] {
+        let (status, shown) = server.asks(Method::PATCH, agent, Some(json!({ "staleness": setting }))).await;
+        assert_eq!((status, &shown["staleness"]), (StatusCode::OK, &setting));
+        assert_eq!(server.gets(agent).await["staleness"], setting);
+    }
+}

@@ -215,6 +215,7 @@ impl TestServer {
                 id: None,
                 sender: None,
                 limits: InboxLimits::NONE,
+                stale: None,
             })
             .await
             .unwrap();

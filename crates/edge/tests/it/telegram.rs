@@ -7,5 +7,6 @@ mod interactions;
 mod polling;
 mod registration;
 mod sending;
+mod staleness;
 pub mod test_server;
 mod vectors;

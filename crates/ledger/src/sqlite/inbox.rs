@@ -10,8 +10,8 @@ use posthouse_time::Moment;
 use posthouse_wire::{BotId, DedupKey, EntryId, InstanceId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::Sqlite;
 use super::receipts::{self, CarriedReceipt};
+use super::{Sqlite, staleness};
 use crate::Fault;
 use crate::inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox, LOST,
@@ -28,6 +28,7 @@ impl Inbox for Sqlite {
         let (instance, event, forward) = (append.to.clone(), append.event.clone(), append.forward.clone());
         let (chat, references) = (append.chat.clone(), append.references.clone());
         let album = append.album.clone();
+        let stale = staleness::of_new(append.stale, &timepiece);
         let (appended, _) = self
             .write_then(
                 self.tenant_of(&instance),
@@ -43,6 +44,7 @@ impl Inbox for Sqlite {
                             forward,
                             references,
                             album,
+                            stale,
                         });
                     }
                 },
@@ -57,10 +59,12 @@ impl Inbox for Sqlite {
     }
 
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault> {
-        let of = of.clone();
+        let (of, now) = (of.clone(), self.timepiece.instant());
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT seq, id, refs, chat, event, album, forward FROM entries
+                "SELECT seq, id, refs, chat, event, album, forward, stale_at - counted, stale_at - ledger_time(),
+                   stale_action
+                 FROM entries
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
@@ -73,6 +77,7 @@ impl Inbox for Sqlite {
                     event: Bytes::from(row.get::<_, Vec<u8>>(4)?),
                     album: row.get(5)?,
                     forward: row.get::<_, Option<Vec<u8>>>(6)?.map(Bytes::from),
+                    stale: staleness::of_row(row, 7, now)?,
                 })
             })?
             .collect()
@@ -231,7 +236,8 @@ impl Inbox for Sqlite {
             // Its retention starts anew. An entry that was given up on weeks ago would otherwise be dropped
             // before its agent could fetch it.
             db.prepare_cached(
-                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ledger_time()
+                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ledger_time(),
+                   stale_at = NULL, stale_action = NULL
                  WHERE id = ?1 AND fate = 'dead' RETURNING instance",
             )?
             .query_row([id], |row| row.get::<_, String>(0))
@@ -300,12 +306,14 @@ fn insert(
 ) -> rusqlite::Result<Option<Seq>> {
     // A receipt recognises repeats itself, and for longer.
     let dedup = receipt.is_none().then(|| append.dedup.as_str());
+    let (stale_after, stale_action) = staleness::entry_columns(append.stale);
     let kept = db
         .prepare_cached(
             "INSERT INTO entries
                (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                refs, receipt, sender, album, forward)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15, ?16)
+                refs, receipt, sender, album, forward, stale_at, stale_action)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15, ?16,
+                ledger_time() + ?17, ?18)
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -325,6 +333,8 @@ fn insert(
             append.sender.as_ref().map(counts::sender),
             append.album,
             append.forward.as_deref(),
+            stale_after,
+            stale_action,
         ])?;
     Ok((kept > 0).then(|| Seq(db.last_insert_rowid())))
 }

@@ -159,7 +159,7 @@ impl Pass<'_> {
 
 /// The newest row is never deleted; see [`OLD_ENTRIES`].
 const ENDED_ENTRIES: &str = "SELECT seq, instance FROM entries
-    WHERE seq > ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted') AND (dedup IS NULL OR counted < ?3)
+    WHERE seq > ?1 AND fate IN ('acknowledged', 'dropped', 'stale', 'unrouted') AND (dedup IS NULL OR counted < ?3)
       AND seq < (SELECT max(seq) FROM entries) ORDER BY seq LIMIT ?2";
 const ENDED_ACTIONS: &str =
     "SELECT seq, instance FROM actions WHERE seq > ?1 AND request IS NULL ORDER BY seq LIMIT ?2";
@@ -181,7 +181,7 @@ const OLD_REPEATS: &str = "UPDATE entries SET dedup = NULL WHERE seq IN
 /// from the last number it saw.
 const OLD_ENTRIES: &str = "DELETE FROM entries WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
-     WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted')
+     WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IN ('acknowledged', 'dropped', 'stale', 'unrouted')
        AND seq < (SELECT max(seq) FROM entries) ORDER BY counted LIMIT ?2)";
 
 const OLD_DEAD_LETTERS: &str = "DELETE FROM entries WHERE seq IN

@@ -12,7 +12,8 @@ use crate::receipts::{Receipt, ReceiptKey, ReceiptState};
 use crate::trace::{Story, TraceStep, Traces};
 
 const ENTRY: &str =
-    "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt
+    "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt,
+                            marked_late
                      FROM entries";
 const ACTION: &str =
     "SELECT id, instance, platform, bot, chat, message, op, answers, received, posted, finished,
@@ -80,9 +81,15 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
             let ending = match fate.as_deref() {
                 Some("dead") => "dead letter",
                 Some("dropped" | "unrouted") => "dropped",
+                Some("stale") => "expired",
                 _ => "acknowledged",
             };
-            let why = (fate.as_deref() == Some("unrouted")).then(|| "its route was removed".to_owned());
+            let why = match fate.as_deref() {
+                Some("unrouted") => Some("its route was removed".to_owned()),
+                Some("stale") => Some("it waited too long for its agent".to_owned()),
+                _ => None,
+            };
+            step(&mut steps, "marked as late", row.get(12)?, None);
             step(&mut steps, ending, row.get(9)?, why);
             let answers = answers_to(db, id)?;
             for (action, at) in &answers {

@@ -125,6 +125,7 @@ impl Book {
             id: None,
             sender: None,
             limits: InboxLimits::NONE,
+            stale: None,
         }
     }
 

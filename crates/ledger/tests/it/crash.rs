@@ -51,6 +51,7 @@ async fn child_that_writes_until_it_is_killed() {
                         id: None,
                         sender: None,
                         limits: InboxLimits::NONE,
+                        stale: None,
                     };
                     let kept = inbox.append(letter).await.unwrap();
                     let entry = kept.entry().cloned().unwrap();

@@ -151,6 +151,7 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         id: None,
                         sender: None,
                         limits: InboxLimits::NONE,
+                        stale: None,
                     };
                     inbox.append(letter).await.unwrap();
                 }

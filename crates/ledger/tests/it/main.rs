@@ -28,6 +28,7 @@ mod rooms;
 mod roster;
 mod server_keys;
 mod shared_bot;
+mod staleness;
 mod tokens;
 mod trace;
 mod usage;

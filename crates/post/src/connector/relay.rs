@@ -106,6 +106,7 @@ impl MessageStorage for RelayConnector {
                 ..receipt
             })),
             stop: StopRule::Text,
+            stale: None,
         };
         let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
         // The relay calls the wake URL of an agent that is not connected.

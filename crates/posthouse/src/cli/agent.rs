@@ -13,6 +13,7 @@ use change::ChangeArgs;
 use super::admin_client::AdminClient;
 use super::output::{Output, cell};
 use super::prompt;
+use super::staleness::{self, StaleArgs};
 
 /// One agent.
 #[derive(Args)]
@@ -246,6 +247,10 @@ impl AgentSelector {
 }
 
 fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
+    let mut agent = agent.clone();
+    if !output.json {
+        agent["staleness"] = staleness::shown(&agent["staleness"]);
+    }
     let parts = [
         ("name", "name"),
         ("tenant", "tenant"),
@@ -264,9 +269,10 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("interactions", "interactions"),
         ("stream cursor", "stream_cursor"),
         ("profile", "profile"),
+        ("stale messages", "staleness"),
         ("created", "created_at"),
     ];
-    output.card(agent, &parts)?;
+    output.card(&agent, &parts)?;
     if output.json {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use super::admin_client::AdminClient;
 use super::bot::split;
 use super::filters::BotFilter;
 use super::output::Output;
+use super::staleness::{self, StaleArgs};
 
 /// One route.
 #[derive(Args)]
@@ -36,6 +37,21 @@ pub enum Command {
         /// The agent's profile for these events, if it has several
         #[arg(long, value_name = "PROFILE")]
         profile: Option<String>,
+        #[command(flatten)]
+        staleness: StaleArgs,
+    },
+    /// Changes what happens to messages of a route that waited too long for the agent
+    #[command(after_help = "Examples:\n  \
+        posthouse route change telegram:helpdesk chat:-1001 --stale-after 2h --stale expire\n  \
+        posthouse route change telegram:helpdesk chat:-1001 --no-stale")]
+    Change {
+        #[command(flatten)]
+        which: RouteSelector,
+        #[command(flatten)]
+        staleness: StaleArgs,
+        /// As the setting of the agent says
+        #[arg(long, required_unless_present = "stale", conflicts_with = "stale")]
+        no_stale: bool,
     },
     /// Lists routes
     #[command(
@@ -56,7 +72,7 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { which, agent, tenant, profile } => {
+            Command::Create { which, agent, tenant, profile, staleness } => {
                 let (platform, bot) = split(&which.bot)?;
                 let body = json!({
                     "platform": platform,
@@ -65,9 +81,24 @@ impl Command {
                     "agent": agent,
                     "tenant": tenant,
                     "profile": profile,
+                    "staleness": staleness.setting(),
                 });
                 let made = client.post(&["routes"], &[], &body).await?;
                 output.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
+            }
+            Command::Change { which, staleness, .. } => {
+                let (platform, bot) = split(&which.bot)?;
+                let query = [
+                    ("platform", Some(platform)),
+                    ("bot", Some(bot)),
+                    ("discriminator", Some(which.discriminator.as_str())),
+                ];
+                let body = json!({ "staleness": staleness.setting() });
+                let changed = client.patch(&["routes"], &query, &body).await?;
+                output.done(
+                    &changed,
+                    &format!("changed the route of {} for {}", which.bot, which.discriminator),
+                )
             }
             Command::List { filter } => {
                 let (platform, _) = filter.parts()?;
@@ -89,9 +120,12 @@ impl Command {
                 let found = routes.into_iter().find(|route| {
                     route["bot"] == bot && route["discriminator"] == which.discriminator.as_str()
                 });
-                let Some(route) = found else {
+                let Some(mut route) = found else {
                     bail!("{} has no route for {}", which.bot, which.discriminator);
                 };
+                if !output.json {
+                    route["staleness"] = staleness::shown(&route["staleness"]);
+                }
                 let parts = [
                     ("platform", "platform"),
                     ("bot", "bot"),
@@ -100,6 +134,7 @@ impl Command {
                     ("agent", "agent"),
                     ("id", "instance_id"),
                     ("profile", "profile"),
+                    ("stale messages", "staleness"),
                     ("created", "created_at"),
                 ];
                 output.card(&route, &parts)

@@ -6,6 +6,7 @@ mod held;
 mod lease;
 mod preparation;
 mod presses;
+mod stale;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -197,6 +198,9 @@ impl Socket {
         let mut fed = false;
         while let Some(next) = self.next_entry(now) {
             let NextEntry { entry, origin, event, parts } = next;
+            let marked = stale::marked(&entry, event.as_ref(), now);
+            let is_late = marked.is_some();
+            let event = marked.or(event);
             let forward = self.forward_line(&entry);
             let is_forward = forward.is_some();
             let Some(line) = forward.or_else(|| inbound(&entry, event.as_ref(), origin)) else {
@@ -206,6 +210,9 @@ impl Socket {
             };
             self.feed(&line).await?;
             fed = true;
+            if is_late {
+                self.relay.0.expirations.handed_late(&entry);
+            }
             if is_forward {
                 self.ask_for_pong(&entry.id).await?;
             }
@@ -241,6 +248,7 @@ impl Socket {
             tenant: &self.holder.tenant,
             ready: &self.orders_ready,
         };
+        let expirations = &self.relay.0.expirations;
         let mut state = self.connections.state.lock();
         // Checked under the lock: a socket that does not know yet that it was superseded must neither deliver
         // entries nor empty the tail that its successor needs.
@@ -269,6 +277,10 @@ impl Socket {
                 return None;
             }
             if let Some(next) = delivery.release(&mut state, self.id, &preparer, now) {
+                if stale::is_expired(&next.entry, now) {
+                    expirations.skipped(&next.entry);
+                    continue;
+                }
                 return Some(noted(&mut state, self.id, next, now));
             }
             if delivery.reads_skipped() {
@@ -276,6 +288,10 @@ impl Socket {
             }
             if let Some(entry) = delivery.read.pop_front() {
                 delivery.cursor = entry.seq;
+                if stale::is_expired(&entry, now) {
+                    expirations.skipped(&entry);
+                    continue;
+                }
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Ledger, now) {
                     return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Ledger), now));
                 }
@@ -297,6 +313,10 @@ impl Socket {
             // An entry that was committed during the read of the ledger is in both.
             if entry.seq > delivery.cursor {
                 delivery.cursor = entry.seq;
+                if stale::is_expired(&entry, now) {
+                    expirations.skipped(&entry);
+                    continue;
+                }
                 if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Tail, now) {
                     return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Tail), now));
                 }

@@ -7,7 +7,7 @@ use posthouse_wire::frame::{CommandManifest, Hello};
 use super::delivery::Delivery;
 use super::{Ending, Seated, Socket};
 use crate::Fault;
-use crate::agent_connections::Role;
+use crate::agent_connections::{ResultLine, Role};
 use crate::connections::UNAUTHORIZED;
 use crate::generation::Proof;
 
@@ -100,7 +100,7 @@ impl Socket {
             seat.takes_fires = is_ours && hello.fires;
         }
         for line in state.owed_to(&self.holder.gateway, now - WAITS) {
-            state.answer(self.id, &self.holder.gateway, line, now);
+            state.answer(self.id, &self.holder.gateway, ResultLine { line, chat: None }, now);
         }
         Ok(())
     }

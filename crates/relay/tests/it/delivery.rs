@@ -169,6 +169,7 @@ async fn the_same_event_again_is_kept_once() {
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
+            stale: None,
         };
         let admission = server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
@@ -200,6 +201,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
+            stale: None,
         };
         server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
     };
@@ -233,6 +235,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
+            stale: None,
         };
         server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger::{
-    Acknowledgement, Append, Appended, BotRef, DeadLetter, DeadLetterFilter, Entry, Fault, Inbox, Seq,
-    Setback, Unread,
+    Acknowledgement, Append, Appended, BotRef, DeadLetter, DeadLetterFilter, Entry, ExpiredEntry, Fault,
+    Inbox, Seq, Setback, StaleEntries, Unread,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};
@@ -18,6 +18,26 @@ pub struct FailingInbox {
     pub inner: Arc<dyn Inbox>,
     pub fails: AtomicBool,
     pub reads: AtomicUsize,
+}
+
+#[async_trait]
+impl StaleEntries for FailingInbox {
+    async fn agents_with_expired(&self) -> Result<Vec<InstanceId>, Fault> {
+        self.inner.agents_with_expired().await
+    }
+
+    async fn expire(
+        &self,
+        of: &InstanceId,
+        only: Option<Vec<EntryId>>,
+        at_most: u16,
+    ) -> Result<Vec<ExpiredEntry>, Fault> {
+        self.inner.expire(of, only, at_most).await
+    }
+
+    async fn handed_late(&self, of: &InstanceId, entry: &EntryId) -> Result<(), Fault> {
+        self.inner.handed_late(of, entry).await
+    }
 }
 
 #[async_trait]

@@ -22,6 +22,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
         accepted: server.clock.now(),
         receipt: None,
         stop: StopRule::Text,
+        stale: None,
     };
     server.relay.inboxes().admit(&admitted, entrant).await.unwrap()
 }

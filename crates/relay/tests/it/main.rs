@@ -23,6 +23,7 @@ mod repeats;
 mod routing;
 mod seam;
 mod seats;
+mod staleness;
 mod state_machine;
 mod stops;
 mod test_server;

@@ -129,3 +129,48 @@ fn what_was_kept_and_not_acknowledged_survives_a_restart_and_what_was_does_not_c
         heron.has_unread(0).await;
     });
 }
+
+#[tokio::test]
+async fn a_result_whose_socket_is_gone_goes_to_the_socket_that_took_the_session() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let mut took = heron.sits_settled().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
+    took.takes("hi").await;
+    heron.has_unread(0).await;
+    let mut asked = heron.sits().await;
+    let later = server.clock.now() + seconds(3);
+    server.egress.in_chat("c1", Habit::Until(later));
+    asked.sends("r1", "c1", "once").await;
+    server.egress.has_begun(1).await;
+    let mut newest = heron.sits().await;
+    asked.dies();
+    eventually(|| server.relay.connections().presence(&heron.instance).sockets == 2).await;
+    server.winds(seconds(3));
+    assert_eq!(took.hears_result("r1").await["success"], true);
+    newest.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_result_never_goes_to_another_credential_and_waits_for_the_next_socket_of_its_own() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let other = heron.with_another_gateway("gw-other").await;
+    let mut took = other.sits_settled().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
+    took.takes("hi").await;
+    heron.has_unread(0).await;
+    let mut asked = heron.sits().await;
+    let later = server.clock.now() + seconds(3);
+    server.egress.in_chat("c1", Habit::Until(later));
+    asked.sends("r1", "c1", "once").await;
+    server.egress.has_begun(1).await;
+    asked.dies();
+    eventually(|| server.relay.connections().presence(&heron.instance).sockets == 1).await;
+    server.winds(seconds(3));
+    server.ledger_is_quiet().await;
+    took.hears_nothing().await;
+    let mut next = heron.dials().await;
+    next.says_hello(&heron.bots[0]).await;
+    assert_eq!(next.hears_result("r1").await["success"], true);
+}

@@ -268,6 +268,8 @@ impl TestServer {
     pub async fn brings(&self, on: &BotRef, event: Event, path: Option<&str>) -> Option<EntryId> {
         let bearings = Bearings { source: &event.source, path };
         let admitted = self.admitted(on, bearings, false).await?;
+        let policies = &self.identity.stale_policies;
+        let stale = policies.policy(on, bearings, &admitted.to().instance).await.unwrap();
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
         let entrant = Entrant {
@@ -284,6 +286,7 @@ impl TestServer {
                 "slack" => StopRule::Text,
                 _ => StopRule::InterruptIfTyping,
             },
+            stale,
         };
         self.relay.inboxes().admit(&admitted, entrant).await.unwrap().entry().cloned()
     }

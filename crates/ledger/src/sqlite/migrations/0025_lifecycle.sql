@@ -7,3 +7,15 @@ CREATE TABLE dead_bots (
   PRIMARY KEY (platform, bot),
   FOREIGN KEY (platform, bot) REFERENCES bots (platform, id)
 ) STRICT, WITHOUT ROWID;
+
+-- What happens to messages that waited too long for their agent. A route without a policy has that of its agent.
+ALTER TABLE routes ADD COLUMN stale_after INTEGER;
+ALTER TABLE routes ADD COLUMN stale_action TEXT;
+ALTER TABLE instances ADD COLUMN stale_after INTEGER;
+ALTER TABLE instances ADD COLUMN stale_action TEXT;
+-- In ledger time.
+ALTER TABLE entries ADD COLUMN stale_at INTEGER;
+ALTER TABLE entries ADD COLUMN stale_action TEXT;
+-- When it was handed over with a line that says how old it is.
+ALTER TABLE entries ADD COLUMN marked_late INTEGER;
+CREATE INDEX entries_expiring ON entries (instance, stale_at) WHERE fate IS NULL AND stale_action = 'expire';

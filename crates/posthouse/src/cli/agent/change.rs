@@ -4,11 +4,12 @@ use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
 use super::AgentSelector;
+use crate::cli::staleness::StaleArgs;
 
 /// New settings of an agent.
 #[derive(Args)]
 #[group(skip)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).arg("stale"))]
 #[command(group = ArgGroup::new("of_gateway").multiple(true))]
 pub struct ChangeArgs {
     #[command(flatten)]
@@ -59,6 +60,11 @@ pub struct ChangeArgs {
     /// Deletes what its gateways declared about messages of groups, so that it gets only addressed ones
     #[arg(long, group = "what")]
     clear_relevance: bool,
+    #[command(flatten)]
+    staleness: StaleArgs,
+    /// Deliver messages however long they waited, unless their route says otherwise
+    #[arg(long, group = "what", conflicts_with = "stale")]
+    no_stale: bool,
     /// Deletes what it declared about people without a link, so that only linked ones reach it in claimed places
     #[arg(long, group = "what")]
     clear_principals: bool,
@@ -109,6 +115,11 @@ impl ChangeArgs {
             if clears {
                 body.insert(name.to_owned(), json!(true));
             }
+        }
+        if let Some(setting) = self.staleness.setting() {
+            body.insert("staleness".to_owned(), setting);
+        } else if self.no_stale {
+            body.insert("staleness".to_owned(), Value::Null);
         }
         if !self.use_bots.is_empty() {
             body.insert("use_bots".to_owned(), json!(self.use_bots));

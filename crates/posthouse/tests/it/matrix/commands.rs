@@ -93,6 +93,7 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "access remove" => vec!["telegram:1", "user:5"],
         "bot show" | "bot remove" => vec!["telegram:1"],
         "route create" => vec!["telegram:1", "chat:5", &instance],
+        "route change" => vec!["telegram:1", "chat:5", "--stale-after", "2h", "--stale", "mark"],
         "route show" | "route remove" => vec!["telegram:1", "chat:5"],
         "binding remove" => vec!["telegram:5", "--agent", &instance],
         "claim grant" => vec!["telegram:1", "chat:5", &instance],

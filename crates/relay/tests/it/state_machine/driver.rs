@@ -132,6 +132,7 @@ impl Driver {
             accepted: self.server.clock.now(),
             receipt: None,
             stop: StopRule::Text,
+            stale: None,
         };
         let admission = self.server.relay.inboxes().admit(&self.admitted, entrant).await.unwrap();
         let entry = admission.entry().expect("there is room");

@@ -1,0 +1,30 @@
+//! Messages that expire: their senders are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{StaleAction, StalePolicy};
+use posthouse_time::{Moment, Timepiece};
+use serde_json::json;
+
+use super::actors::{LONG, bot, open};
+use super::test_server::TestServer;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn the_sender_of_a_message_that_expired_is_told() {
+    let fixture = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    let bot = bot(json!({"username": "posty_bot", "bot_user_id": "42", "mode": "poll"}));
+    let server = TestServer::with_platform(&bot, &fixture.clock, Arc::new(fixture.telegram.clone())).await;
+    let policy = StalePolicy { after: HOUR, action: StaleAction::Expire };
+    server.identity.stale_policies.set_for_agent(&server.agent, Some(policy)).await.unwrap();
+    server.start_edge();
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
+    assert_eq!(server.texts().await.len(), 2);
+    fixture.clock.wind(HOUR + Duration::from_secs(15));
+    // At most one notice per second and bot, so only one of both chats gets one.
+    let told = |chat: i64| fixture.sent(chat).iter().any(|text| text.contains("waited too long"));
+    assert!(fixture.stand_in.until(LONG, |_| told(5) || told(6)).await);
+    assert!(server.texts().await.is_empty());
+}
