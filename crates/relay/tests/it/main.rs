@@ -12,6 +12,7 @@ mod guard;
 mod hello;
 mod hold_back;
 mod idle;
+mod interactions;
 mod interrupts;
 mod lease;
 mod limits;
