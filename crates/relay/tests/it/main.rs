@@ -13,6 +13,7 @@ mod guard;
 mod hello;
 mod hold_back;
 mod idle;
+mod interactions;
 mod interrupts;
 mod lease;
 mod limits;

@@ -14,6 +14,7 @@ use http_kit::ClientAddress;
 use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, Principal};
 use ledger::{Bot, BotRef, Created, DeadLetterFilter, Discriminator, Invitation, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
 use relay::{Config, Entrant, Parts, Relay, StopRule};
 use vault::{Keyring, MasterKeys, Vault};
@@ -266,6 +267,17 @@ impl TestServer {
 
     /// Brings an event to a bot; nothing when it is nobody's or was not let in.
     pub async fn brings(&self, on: &BotRef, event: Event, path: Option<&str>) -> Option<EntryId> {
+        self.brings_with(on, event, path, None).await
+    }
+
+    /// An event with the interaction that it was made from.
+    pub async fn brings_with(
+        &self,
+        on: &BotRef,
+        event: Event,
+        path: Option<&str>,
+        forward: Option<Forward>,
+    ) -> Option<EntryId> {
         let bearings = Bearings { source: &event.source, path };
         let admitted = self.admitted(on, bearings, false).await?;
         let policies = &self.identity.stale_policies;
@@ -273,7 +285,7 @@ impl TestServer {
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
         let entrant = Entrant {
-            forward: None,
+            forward: forward.map(Box::new),
             event,
             id: None,
             dedup,
