@@ -19,6 +19,9 @@ const BAR_AFTER: u32 = 100;
 /// Longest delay. A stock agent waits up to ten seconds for its upgrade.
 const SLOWEST: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
+/// The longest gateway id that is counted, in bytes; ours are shorter. The id is the peer's own word, so without a limit
+/// a peer could fill the memory with long ones.
+const LONGEST_ID: usize = 256;
 
 /// Slows down whoever presents wrong credentials. Clones share their counts.
 #[derive(Clone)]
@@ -89,6 +92,7 @@ impl FailedAttempts {
     }
 
     fn count(&self, gateway: Option<GatewayId>, address: Option<IpAddr>, now: Instant) -> u32 {
+        let gateway = gateway.filter(|gateway| gateway.as_str().len() <= LONGEST_ID);
         let by_gateway = gateway.map_or(0, |gateway| one_more(&self.by_gateway, gateway, now));
         let by_address = address.map_or(0, |address| one_more(&self.by_address, network(address), now));
         by_gateway.max(by_address)
@@ -137,6 +141,22 @@ mod tests {
         }
         assert!(failures.is_barred(address("2001:db8::2"), now));
         assert!(!failures.is_barred(address("2001:db8:0:1::2"), now));
+    }
+
+    #[test]
+    fn a_gateway_id_that_is_too_long_is_not_kept() {
+        let (failures, now) = (FailedAttempts::default(), Instant::default());
+        for length in [LONGEST_ID, LONGEST_ID + 1] {
+            failures.count(Some("x".repeat(length).into()), Some([127, 0, 0, 1].into()), now);
+        }
+        failures.by_gateway.run_pending_tasks();
+        failures.by_address.run_pending_tasks();
+        assert_eq!(failures.by_gateway.entry_count(), 1);
+        assert_eq!(
+            failures.count(None, Some([127, 0, 0, 1].into()), now),
+            3,
+            "both count against the address"
+        );
     }
 
     #[test]

@@ -129,12 +129,12 @@ impl Arms for Sqlite {
             return Ok(Vec::new());
         }
         let instance = instance.clone();
-        self.write(move |db| revive::revive(db, &instance, now)).await
+        self.write_for(self.tenant_of(&instance), move |db| revive::revive(db, &instance, now)).await
     }
 
     async fn redrive(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<Due>, Fault> {
         let (instance, job) = (instance.clone(), job.clone());
-        self.write(move |db| revive::redrive(db, &instance, &job, now)).await
+        self.write_for(self.tenant_of(&instance), move |db| revive::redrive(db, &instance, &job, now)).await
     }
 
     async fn pending(&self, instance: &InstanceId, job: &JobId) -> Result<Option<Arm>, Fault> {

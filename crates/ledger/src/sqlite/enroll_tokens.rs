@@ -5,7 +5,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, vault};
+use super::{Sqlite, owner, vault};
 use crate::enroll_tokens::{
     CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer,
 };
@@ -68,7 +68,7 @@ impl EnrollTokens for Sqlite {
         credential: CredentialToEnroll,
     ) -> Result<EnrollResult, Fault> {
         let now = self.timepiece.now();
-        self.write(move |db| {
+        self.write_for(owner(&by.tenant), move |db| {
             let Some(Redeemable { instance, gateway }) = redeemable(db, &by, now)? else {
                 return Ok(EnrollResult::Refused);
             };

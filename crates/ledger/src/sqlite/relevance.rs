@@ -21,7 +21,7 @@ impl RelevancePolicies for Sqlite {
     ) -> Result<bool, Fault> {
         let (of, on, now) = (of.clone(), on.clone(), self.timepiece.now());
         let scopes = serde_json::to_string(&policy.free_scopes).unwrap_or_default();
-        self.write(move |db| {
+        self.write_for(self.tenant_of(&of), move |db| {
             db.execute(
                 "INSERT INTO relevance_policies
                    (instance, platform, require_address, allow_other_bots, free_scopes, declared)

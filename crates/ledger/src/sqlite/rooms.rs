@@ -16,7 +16,7 @@ const ROOM: &str = "SELECT id, instance, invitation, person, created FROM rooms"
 #[async_trait]
 impl Rooms for Sqlite {
     async fn enter(&self, new: Room) -> Result<Option<Room>, Fault> {
-        self.write(move |db| {
+        self.write_for(self.tenant_of(&new.instance), move |db| {
             let Some(invitation) = &new.invitation else { return Ok(None) };
             db.execute(
                 "INSERT INTO rooms (id, instance, invitation, person, created)

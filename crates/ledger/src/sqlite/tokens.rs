@@ -8,7 +8,8 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, vault};
+use super::write_queue::JobTenant;
+use super::{Sqlite, owner, vault};
 use crate::Fault;
 use crate::tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, RefreshRequest, Renewal,
@@ -81,7 +82,7 @@ impl Tokens for Sqlite {
 
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> Result<bool, Fault> {
         let client = client.clone();
-        self.write(move |db| {
+        self.write_for(self.tenant_of_client(&client), move |db| {
             let granted = db
                 .prepare_cached(
                     "INSERT INTO access_tokens (hash, client, tenant, expires, ends)
@@ -156,10 +157,12 @@ impl Tokens for Sqlite {
     async fn refresh(&self, request: RefreshRequest) -> Result<Renewal, Fault> {
         // A refusal costs a read, not a commit.
         let asked = request.clone();
-        if let Some(refused) = self.read(move |db| refresh::refusal(db, &asked)).await? {
-            return Ok(refused);
+        match self.read(move |db| refresh::check(db, &asked)).await? {
+            Err(refused) => Ok(refused),
+            Ok(login) => {
+                self.write_for(owner(&login.tenant), move |db| refresh::exchange(db, &request)).await
+            }
         }
-        self.write(move |db| refresh::exchange(db, &request)).await
     }
 
     async fn end_credentials(
@@ -201,6 +204,17 @@ impl Tokens for Sqlite {
             .optional()
         })
         .await
+    }
+}
+
+impl Sqlite {
+    /// The tenant of a client, as the owner of writes for it. A client asks for tokens as often as it likes.
+    fn tenant_of_client(&self, client: &ClientId) -> JobTenant {
+        match client.as_str().split_once(':') {
+            Some(("agent", instance)) => self.tenant_of(&InstanceId::new(instance)),
+            Some(("tenant", tenant)) => Some(tenant.into()),
+            _ => None,
+        }
     }
 }
 

@@ -2,14 +2,95 @@
 
 use std::sync::{Arc, mpsc};
 
-use ledger::{Appended, Fault, RoomMarks, RoomMessage, Seq};
+use futures_util::future::BoxFuture;
+use ledger::{Appended, Fault, Owner, RelevancePolicy, RoomMarks, RoomMessage, Seq, TokenHash};
 use parking_lot::Mutex;
+use posthouse_wire::InstanceId;
 
-use crate::book::Book;
+use crate::book::{Book, hours};
 
 const HERON: &str = "inst_heron";
+/// Jobs that would fit into one commit, if one tenant could fill it.
+const FLOOD: u64 = 128;
+
+/// Number of commits for a flood of jobs that all wait for the writer at the same time.
+async fn commits_of_a_flood(
+    book: &Book,
+    heron: &InstanceId,
+    job: impl Fn(u64) -> BoxFuture<'static, ()>,
+) -> u64 {
+    let (entered, blocked) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    // Blocks the writer after a commit.
+    book.ledger.inbox().follow(Arc::new(move |_| {
+        let _ = entered.send(());
+        let _ = held.lock().recv();
+    }));
+    let (inbox, letter) = (book.ledger.inbox(), book.letter(heron.as_str(), "first"));
+    let first = tokio::spawn(async move { inbox.append(letter).await });
+    tokio::task::yield_now().await;
+    blocked.recv().unwrap();
+    let before = book.ledger.commits();
+    let jobs: Vec<_> = (0..FLOOD).map(|number| tokio::spawn(job(number))).collect();
+    tokio::task::yield_now().await;
+    release.send(()).unwrap();
+    first.await.unwrap().unwrap();
+    for job in jobs {
+        job.await.unwrap();
+    }
+    book.ledger.commits() - before
+}
+
+/// Number of commits for many access tokens of one client.
+async fn commits_for_tokens(book: &Book, heron: &InstanceId, owner: Owner) -> u64 {
+    let (tokens, client, now) = (book.ledger.tokens(), owner.client(), book.clock.now());
+    assert!(tokens.create_client(&owner, TokenHash([1; 32]), now, now).await.unwrap());
+    let grant = |number: u64| -> BoxFuture<'static, ()> {
+        let (tokens, client) = (tokens.clone(), client.clone());
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        Box::pin(async move {
+            assert!(tokens.grant(&client, TokenHash(hash), now + hours(1)).await.unwrap());
+        })
+    };
+    commits_of_a_flood(book, heron, grant).await
+}
 
 stories! {
+    async fn an_agent_that_asks_for_many_tokens_fills_no_commit_alone(book) {
+        book.tenant("acme").await;
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_for_tokens(&book, &heron, Owner::Instance(heron.clone())).await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} tokens");
+    }
+
+    async fn a_program_that_asks_for_many_tokens_fills_no_commit_alone(book) {
+        book.tenant("acme").await;
+        let heron = book.enrols("acme", "heron").await;
+        let tenant = book.ledger.roster().instance(&heron).await.unwrap().unwrap().tenant;
+        let commits = commits_for_tokens(&book, &heron, Owner::Tenant(tenant)).await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} tokens");
+    }
+
+    async fn an_agent_that_declares_many_policies_fills_no_commit_alone(book) {
+        book.tenant("acme").await;
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |_| {
+            let (policies, heron) = (book.ledger.relevance(), heron.clone());
+            let policy = RelevancePolicy {
+                require_address: true,
+                free_scopes: Vec::new(),
+                allow_other_bots: false,
+            };
+            Box::pin(async move {
+                assert!(policies.declare_relevance(&heron, &"telegram".into(), policy).await.unwrap());
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} policies");
+    }
+
     async fn many_callers_share_one_commit(book) {
         let before = book.ledger.commits();
         let appends: Vec<_> = (0..1000)

@@ -47,22 +47,25 @@ pub(super) fn begin(
     Ok(seq)
 }
 
-/// The answer to a request that changes nothing, if it is one.
-pub(super) fn refusal(db: &Connection, request: &RefreshRequest) -> rusqlite::Result<Option<Renewal>> {
-    let Some((token, login)) = find(db, request)? else { return Ok(Some(Renewal::Unknown)) };
+/// The login of a request, or the answer to a request that changes nothing.
+pub(super) fn check(
+    db: &Connection,
+    request: &RefreshRequest,
+) -> rusqlite::Result<Result<LoginRecord, Renewal>> {
+    let Some((token, login)) = find(db, request)? else { return Ok(Err(Renewal::Unknown)) };
     let now = request.now.millis();
     Ok(match (token.rotated, token.lapses) {
         // The token was never presented, but a sibling was. After a day it is an old copy, before that a
         // fork.
-        (None, Some(lapses)) if lapses <= now => Some(Renewal::Reused(login)),
+        (None, Some(lapses)) if lapses <= now => Err(Renewal::Reused(login)),
         (None, Some(_)) if login.lines >= REFRESH_LINES && !lapses_early(&token, request) => {
-            Some(Renewal::Full(login))
+            Err(Renewal::Full(login))
         }
         // The token was presented before, and so was a successor.
-        (Some(rotated), Some(_)) if rotated < request.honoured_since.millis() => Some(Renewal::Reused(login)),
+        (Some(rotated), Some(_)) if rotated < request.honoured_since.millis() => Err(Renewal::Reused(login)),
         // The token was presented before. The response may have been lost, or another process was faster.
-        (Some(_), _) if waiting(db, &login, token.line)? >= WAITING => Some(Renewal::Full(login)),
-        _ => None,
+        (Some(_), _) if waiting(db, &login, token.line)? >= WAITING => Err(Renewal::Full(login)),
+        _ => Ok(login),
     })
 }
 
@@ -73,7 +76,7 @@ fn lapses_early(token: &RefreshToken, request: &RefreshRequest) -> bool {
 }
 
 pub(super) fn exchange(db: &Connection, request: &RefreshRequest) -> rusqlite::Result<Renewal> {
-    if let Some(refused) = refusal(db, request)? {
+    if let Err(refused) = check(db, request)? {
         return Ok(refused);
     }
     let Some((token, login)) = find(db, request)? else { return Ok(Renewal::Unknown) };
