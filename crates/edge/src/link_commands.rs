@@ -86,6 +86,6 @@ impl LinkCommands {
         let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
         self.relay
             .tasks()
-            .spawn(async move { notices.send(platform, bot, chat, None, text.to_owned()).await });
+            .spawn(async move { notices.send(platform, bot, None, chat, None, text.to_owned()).await });
     }
 }

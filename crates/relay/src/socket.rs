@@ -21,7 +21,6 @@ use crate::actions::Asking;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
 use crate::fires::Said;
 use crate::generation::Proof;
-use crate::prompt_owners::HandedPress;
 use crate::{Egress, MessageMeter, Relay};
 use delivery::Delivery;
 use reading::Backlog;
