@@ -27,7 +27,7 @@ pub use authors::AuthorLinks;
 pub use link_codes::{LinkCode, LinkCodes, LinkResult, is_link_code, link_command};
 pub use pairing::{PairingCode, Stranger};
 pub use place_claims::PlaceClaims;
-use relevance::MessageKind;
+use relevance::MessageTraits;
 pub use relevance::Relevance;
 use resolution::{AuthorKind, Candidate, Layers};
 pub use sender_access::SenderAccess;
@@ -78,9 +78,9 @@ pub struct Approach<'a> {
 }
 
 impl Approach<'_> {
-    fn kind(&self) -> MessageKind {
+    fn kind(&self) -> MessageTraits {
         let is_addressed = self.addressed || !is_crowd(self.bearings.source);
-        MessageKind { is_addressed, from_bot: self.from_bot }
+        MessageTraits { is_addressed, from_bot: self.from_bot }
     }
 
     fn author(&self) -> AuthorKind {

@@ -29,14 +29,14 @@ pub struct Relevance {
 
 /// What matters of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MessageKind {
+pub(super) struct MessageTraits {
     /// Addressed to the bot, or in a chat in which everything is.
     pub is_addressed: bool,
     /// Written by another bot.
     pub from_bot: bool,
 }
 
-impl MessageKind {
+impl MessageTraits {
     /// The reason for which a message is ignored that its agent does not want.
     pub fn why_not_relevant(self) -> &'static str {
         if self.from_bot { "bot_author" } else { "not_addressed" }
@@ -90,7 +90,7 @@ impl Relevance {
         agent: &InstanceId,
         on: &BotRef,
         source: &Source,
-        message: MessageKind,
+        message: MessageTraits,
     ) -> Result<bool, Fault> {
         if message.is_addressed && !message.from_bot {
             return Ok(true);

@@ -1,9 +1,13 @@
 //! SQL of claims. A claim that is live is a route with the origin `claim`.
 
+mod rows;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, InstanceId, Platform};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use rows::{changed_place, claim, seen_place};
 
 use super::{Sqlite, roster};
 use crate::bindings::{AuthorSighting, ChangedPlace};
@@ -79,14 +83,15 @@ impl ScopeClaims for Sqlite {
                 return Ok(Created::Unfit(why));
             }
             let value = place.value().to_owned();
-            let gateway: Option<String> = db
+            let gateway: Option<GatewayId> = db
                 .prepare_cached(
                     "SELECT gateway FROM claims WHERE platform = ?1 AND bot = ?2 AND value = ?3 AND instance = ?4
                      AND gateway IS NOT NULL",
                 )?
-                .query_row([on.platform.as_str(), on.bot.as_str(), &value, of.as_str()], |row| row.get(0))
+                .query_row([on.platform.as_str(), on.bot.as_str(), &value, of.as_str()], |row| {
+                    row.get::<_, String>(0).map(GatewayId::from)
+                })
                 .optional()?;
-            let gateway = gateway.map(GatewayId::from);
             let claim = NewClaim { on: &on, value: &value, of: &of, gateway: gateway.as_ref(), now };
             Ok(if claim.go_live(db, &place, &[])? { Created::Made } else { Created::Taken })
         })
@@ -96,14 +101,17 @@ impl ScopeClaims for Sqlite {
     async fn claims(&self, filter: ClaimFilter, skip: u32, at_most: u32) -> Result<Vec<ScopeClaim>, Fault> {
         self.read(move |db| {
             let on = filter.on.as_ref();
-            db.prepare_cached(
+            // Written out, so that the list of one agent or bot is read by an index.
+            let of_bot = if on.is_some() { "platform = ?1 AND bot = ?2" } else { "?1 IS ?2" };
+            let of_agent = if filter.instance.is_some() { "instance = ?3" } else { "?3 IS NULL" };
+            db.prepare_cached(&format!(
                 "SELECT platform, bot, kind, value, instance, gateway, created, 1 FROM routes
-                 WHERE origin = 'claim' AND (?1 IS NULL OR (platform = ?1 AND bot = ?2)) AND (?3 IS NULL OR instance = ?3)
+                 WHERE origin = 'claim' AND {of_bot} AND {of_agent}
                  UNION ALL
                  SELECT platform, bot, kind, value, instance, gateway, created, 0 FROM claims
-                 WHERE (?1 IS NULL OR (platform = ?1 AND bot = ?2)) AND (?3 IS NULL OR instance = ?3)
-                 ORDER BY 1, 2, 3, 4, 5 LIMIT ?4 OFFSET ?5",
-            )?
+                 WHERE {of_bot} AND {of_agent}
+                 ORDER BY 1, 2, 3, 4, 5 LIMIT ?4 OFFSET ?5"
+            ))?
             .query_map(
                 params![
                     on.map(|on| on.platform.as_str()),
@@ -362,37 +370,4 @@ pub(super) fn remove_live(
         roster::remove_route(db, on, place, now)?;
     }
     Ok(places)
-}
-
-/// The place where an author was seen, and what it lies in.
-fn seen_place(row: &Row<'_>) -> rusqlite::Result<(Discriminator, Vec<Discriminator>)> {
-    let place = place(row, 0)?;
-    let parent = row.get::<_, Option<String>>(2)?.map(|parent| Discriminator::Chat(parent.into()));
-    let scope = row.get::<_, Option<String>>(3)?.map(|scope| Discriminator::Scope(scope.into()));
-    Ok((place, parent.into_iter().chain(scope).collect()))
-}
-
-fn place(row: &Row<'_>, at: usize) -> rusqlite::Result<Discriminator> {
-    let (kind, value): (String, String) = (row.get(at)?, row.get(at + 1)?);
-    Ok(Discriminator::from_parts(&kind, &value).unwrap_or(Discriminator::Any))
-}
-
-fn changed_place(row: &Row<'_>) -> rusqlite::Result<ChangedPlace> {
-    Ok(ChangedPlace {
-        on: BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() },
-        place: place(row, 2)?,
-        instance: row.get::<_, String>(4)?.into(),
-    })
-}
-
-fn claim(row: &Row<'_>) -> rusqlite::Result<ScopeClaim> {
-    Ok(ScopeClaim {
-        on: BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() },
-        kind: row.get(2)?,
-        value: row.get(3)?,
-        instance: row.get::<_, String>(4)?.into(),
-        gateway: row.get::<_, Option<String>>(5)?.map(GatewayId::from),
-        created: Moment::from_millis(row.get(6)?),
-        live: row.get(7)?,
-    })
 }

@@ -53,6 +53,18 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     assert!(is_told(&telegram, 5, "done").await);
     answers.push(format!("{:?}", rider.sends("telegram", "7001", "99", "not there").await));
 
+    for presented in [true, false] {
+        let request = reqwest::Client::new().post(format!("{}/manage/link", server.url)).body("{}");
+        let answer = request.bearer_auth(crate::matrix::gateway_token(&heron)).send().await.unwrap();
+        let code = answer.json::<Value>().await.unwrap()["code"].as_str().unwrap().to_owned();
+        if presented {
+            says(&telegram, 7001, 5, &format!("/link {code}"));
+            let linked = "You are linked now. Your messages to this bot go to your agent.";
+            assert!(is_told(&telegram, 5, linked).await);
+        }
+        tokens.push(code);
+    }
+
     let client = reqwest::Client::new();
     let door = format!("{}/door/telegram/7001", server.url);
     for (secret, body) in
@@ -82,6 +94,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["agent", "show", "heron", "--tenant", "acme"],
         vec!["client", "list"],
         vec!["enroll-token", "list"],
+        vec!["binding", "list"],
         vec!["job", "list"],
         vec!["job", "show", "heron", "keyed"],
         vec!["job", "history", "--agent", "heron"],
@@ -120,7 +133,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
-    assert_eq!(tokens.len(), 25);
+    assert_eq!(tokens.len(), 27);
     for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {

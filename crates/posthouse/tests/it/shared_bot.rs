@@ -177,7 +177,7 @@ async fn an_agent_can_end_only_what_is_its_own() {
         ("scope", json!({ "platform": "telegram", "scopeId": "" })),
         ("principal", json!({ "policy": "everybody" })),
         ("dm-default", json!([])),
-        ("link", json!({ "platform": 7 })),
+        ("link", json!({ "platform": "" })),
     ] {
         let (status, answer) = heron.manages(&server, path, body).await;
         assert!(status == 400 && answer["error"].is_string(), "{path}: {status} {answer}");

@@ -22,7 +22,7 @@ pub(in crate::sqlite) fn remove_route(
     )?;
     if let Some(owner) = owner {
         let left = Coverage::of(db, on, &owner.instance)?;
-        end_waiting(db, &Ended::By(which), &left, now)?;
+        end_waiting(db, &UnroutedEntries::By(which), &left, now)?;
         forget_chats(db, which, &left)?;
     }
     Ok(removed(gone))
@@ -38,7 +38,7 @@ pub(super) fn end_all_waiting(db: &Connection, on: &BotRef, now: Moment) -> rusq
         .query_map([on.platform.as_str(), on.bot.as_str()], |row| row.get::<_, String>(0).map(Into::into))?
         .collect::<rusqlite::Result<_>>()?;
     for owner in owners {
-        end_waiting(db, &Ended::By(&Discriminator::Any), &Coverage::none(on, &owner), now)?;
+        end_waiting(db, &UnroutedEntries::By(&Discriminator::Any), &Coverage::none(on, &owner), now)?;
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ pub(in crate::sqlite) fn end_unrouted(
     now: Moment,
 ) -> rusqlite::Result<bool> {
     let left = Coverage::of(db, on, instance)?;
-    end_waiting(db, &Ended::By(&Discriminator::Any), &left, now).map(|ended| ended > 0)
+    end_waiting(db, &UnroutedEntries::By(&Discriminator::Any), &left, now).map(|ended| ended > 0)
 }
 
 /// Ends what an agent had because of an author whose link was removed: their waiting entries, and the chats that it
@@ -72,7 +72,7 @@ pub(in crate::sqlite) fn end_of_author(
         .collect::<rusqlite::Result<_>>()?;
     for on in bots {
         let left = Coverage::of(db, &on, instance)?;
-        end_waiting(db, &Ended::Author(user), &left, now)?;
+        end_waiting(db, &UnroutedEntries::Author(user), &left, now)?;
         let chats: Vec<(ChatId, Option<ScopeId>)> = db
             .prepare_cached(
                 "SELECT value, scope FROM author_places
@@ -178,18 +178,18 @@ impl<'a> Coverage<'a> {
 }
 
 /// The entries that end unless something else leads to their agent.
-enum Ended<'a> {
+enum UnroutedEntries<'a> {
     /// Those that came by this route.
     By(&'a Discriminator),
     /// Those that this author wrote.
     Author(&'a UserId),
 }
 
-impl Ended<'_> {
+impl UnroutedEntries<'_> {
     fn concerns(&self, from: &Source) -> bool {
         match self {
-            Ended::By(which) => came_by(from, which),
-            Ended::Author(user) => from.user_id.as_ref() == Some(user),
+            UnroutedEntries::By(which) => came_by(from, which),
+            UnroutedEntries::Author(user) => from.user_id.as_ref() == Some(user),
         }
     }
 }
@@ -210,7 +210,7 @@ fn came_by(from: &Source, which: &Discriminator) -> bool {
 /// end too, because redriving one would deliver it without a route. Returns the number of ended entries.
 fn end_waiting(
     db: &Connection,
-    which: &Ended<'_>,
+    which: &UnroutedEntries<'_>,
     left: &Coverage<'_>,
     now: Moment,
 ) -> rusqlite::Result<usize> {
@@ -223,13 +223,13 @@ fn end_waiting(
 
 fn end_those(
     db: &Connection,
-    which: &Ended<'_>,
+    which: &UnroutedEntries<'_>,
     left: &Coverage<'_>,
     now: Moment,
     whose: &str,
 ) -> rusqlite::Result<usize> {
     let key = [left.instance.as_str(), left.on.platform.as_str(), left.on.bot.as_str()];
-    if matches!(which, Ended::By(Discriminator::Any)) && left.is_nothing() {
+    if matches!(which, UnroutedEntries::By(Discriminator::Any)) && left.is_nothing() {
         return db.execute(
             &format!(
                 "UPDATE entries SET fate = 'unrouted', event = NULL, refs = NULL, forward = NULL, ended = ?4,
