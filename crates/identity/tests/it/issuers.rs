@@ -1,138 +1,20 @@
 //! Tokens of foreign issuers: which are accepted, and what they cost.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeySize;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaKeyPair,
-};
-use axum::Router;
-use axum::routing::get;
+use aws_lc_rs::signature::KeyPair;
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use errand::{Errand, Lookup, LookupResult};
+use base64::engine::general_purpose::STANDARD;
+use errand::Errand;
 use http::StatusCode;
 use identity::{
     AgentCredential, Authentication, CredentialRefusal, IssuerSettings, Principal, TrustedIssuers,
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::fixtures::{TestServer, headers, here, seconds};
-
-/// The issuer of every test.
-const ISSUER: &str = "https://login.example";
-const NOW: i64 = 1_800_000_000;
-
-/// A key of an issuer.
-enum SigningKey {
-    P256(EcdsaKeyPair),
-    Rsa(Box<RsaKeyPair>),
-}
-
-impl SigningKey {
-    fn p256() -> Self {
-        Self::P256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap())
-    }
-
-    fn rsa() -> Self {
-        Self::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa2048).unwrap()))
-    }
-
-    fn jwk(&self, kid: &str) -> Value {
-        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        match self {
-            Self::P256(key) => {
-                let point = key.public_key().as_ref();
-                json!({ "kty": "EC", "crv": "P-256", "kid": kid, "x": encode(&point[1..33]), "y": encode(&point[33..]) })
-            }
-            Self::Rsa(key) => {
-                // DER of a 2048-bit key: nine bytes before the modulus, and the exponent 65537 after it.
-                let modulus = &key.public_key().as_ref()[9..265];
-                json!({ "kty": "RSA", "kid": kid, "use": "sig", "n": encode(modulus), "e": "AQAB" })
-            }
-        }
-    }
-
-    fn sign(&self, algorithm: &str, text: &[u8]) -> Vec<u8> {
-        let random = SystemRandom::new();
-        match self {
-            Self::P256(key) => key.sign(&random, text).unwrap().as_ref().to_vec(),
-            Self::Rsa(key) => {
-                let padding = if algorithm == "RS512" { &RSA_PKCS1_SHA512 } else { &RSA_PKCS1_SHA256 };
-                let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(padding, &random, text, &mut signature).unwrap();
-                signature
-            }
-        }
-    }
-
-    fn token(&self, header: &Value, claims: &Value) -> String {
-        let encode = |json: &Value| URL_SAFE_NO_PAD.encode(json.to_string());
-        let signed = format!("{}.{}", encode(header), encode(claims));
-        let signature = self.sign(header["alg"].as_str().unwrap_or_default(), signed.as_bytes());
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
-    }
-}
-
-/// Claims that are valid for the tenant acme.
-fn claims() -> Value {
-    json!({ "iss": ISSUER, "aud": "posthouse", "exp": NOW + 300, "iat": NOW, "tid": "acme" })
-}
-
-fn with(mut claims: Value, name: &str, value: Value) -> Value {
-    claims[name] = value;
-    claims
-}
-
-/// An issuer that publishes its keys on loopback and counts the requests for them.
-struct Publisher {
-    url: String,
-    answer: Arc<Mutex<(StatusCode, String)>>,
-    requests: Arc<AtomicUsize>,
-}
-
-impl Publisher {
-    async fn open(keys: &[Value]) -> Self {
-        let answer = Arc::new(Mutex::new((StatusCode::OK, json!({ "keys": keys }).to_string())));
-        let requests = Arc::new(AtomicUsize::new(0));
-        let (published, counted) = (Arc::clone(&answer), Arc::clone(&requests));
-        let handler = move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let answer = published.lock().clone();
-            async move { answer }
-        };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/keys", listener.local_addr().unwrap());
-        let router = Router::new().route("/keys", get(handler));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, answer, requests }
-    }
-
-    fn publishes(&self, keys: &[Value]) {
-        *self.answer.lock() = (StatusCode::OK, json!({ "keys": keys }).to_string());
-    }
-
-    fn requests(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
-    }
-
-    fn trusted(&self) -> IssuerSettings {
-        IssuerSettings { jwks_url: Some(self.url.clone()), ..settings() }
-    }
-}
-
-fn settings() -> IssuerSettings {
-    IssuerSettings {
-        issuer: ISSUER.to_owned(),
-        audience: "posthouse".to_owned(),
-        tenant_claim: "tid".to_owned(),
-        ..IssuerSettings::default()
-    }
-}
+use crate::issuer::{ISSUER, NOW, Publisher, Rebinding, SigningKey, claims, settings, with};
 
 /// A server with the tenant acme, which trusts an issuer with this key under the id `k1`.
 async fn trusting(key: &SigningKey) -> (TestServer, Publisher) {
@@ -458,24 +340,13 @@ fn settings_that_cannot_work_are_named_at_start() {
     assert!(config.check(None).unwrap_err().contains("twice"));
 }
 
-/// A resolver whose answers change: a public address together with a private one, and then the private one alone.
-struct Rebinding(AtomicUsize);
-
-impl Lookup for Rebinding {
-    fn lookup(&self, _host: &str) -> LookupResult {
-        let first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
-        let addresses = [[8, 8, 8, 8], [127, 0, 0, 1]].map(IpAddr::from);
-        Box::pin(async move { Ok(addresses[usize::from(!first)..].to_vec()) })
-    }
-}
-
 #[tokio::test]
 async fn a_key_url_that_resolves_to_a_private_address_is_not_called() {
     let key = SigningKey::p256();
     let publisher = Publisher::open(&[key.jwk("k1")]).await;
     let port_and_path = publisher.url.rsplit(':').next().unwrap();
     let url = format!("https://login.example:{port_and_path}");
-    let lookup = Arc::new(Rebinding(AtomicUsize::new(0)));
+    let lookup = Arc::new(Rebinding::default());
     let trusted = IssuerSettings { jwks_url: Some(url), ..settings() };
     let server = TestServer::trusting(vec![trusted], Some(lookup.clone())).await;
     server.identity.accounts.create_tenant("acme").await.unwrap().unwrap();

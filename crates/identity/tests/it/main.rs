@@ -6,6 +6,7 @@ mod caches;
 mod enrolment;
 mod fixtures;
 mod gate;
+mod issuer;
 mod issuers;
 mod oauth;
 mod program;
