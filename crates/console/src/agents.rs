@@ -3,6 +3,7 @@
 mod connections;
 pub(crate) mod credentials;
 mod issued_credentials;
+mod sleep_url;
 
 use std::collections::HashMap;
 
@@ -58,6 +59,9 @@ pub(crate) struct AgentChange {
     /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     wake_url: Option<Option<String>>,
+    /// Null removes it; absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    stop_url: Option<Option<String>>,
     /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     callback_url: Option<Option<String>>,
@@ -136,6 +140,9 @@ pub(crate) struct ShownAgent {
     bots: Vec<ShownIdentity>,
     gateways: Vec<String>,
     wake_url: Option<String>,
+    stop_url: Option<String>,
+    /// Where the agent asks to be stopped. It contains a secret, so only the response that makes it has it.
+    sleep_url: Option<String>,
     callback_url: Option<String>,
     generation: &'static str,
     hold_back: &'static str,
@@ -238,6 +245,8 @@ impl Parts {
                 .collect(),
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
+            stop_url: self.identity.sleep_urls.stop_url(&instance.id).await?,
+            sleep_url: None,
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
@@ -357,6 +366,13 @@ pub(crate) async fn change(
             .check_wake_url(url)
             .map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
     }
+    if let Some(Some(url)) = &change.stop_url {
+        console
+            .identity
+            .accounts
+            .check_wake_url(url)
+            .map_err(|why| AdminProblem::unfit("bad_stop_url", why))?;
+    }
     if let Some(Some(url)) = &change.callback_url {
         console
             .identity
@@ -387,6 +403,10 @@ pub(crate) async fn change(
         callback_url: change.callback_url,
         stream_cursor: change.stream_cursor,
     };
+    let sleep_url = match &change.stop_url {
+        Some(url) => console.change_stop_url(&instance.id, url.as_deref()).await?,
+        None => None,
+    };
     if change.clear_relevance {
         console.identity.gate.relevance().clear(&instance.id).await?;
     }
@@ -394,7 +414,8 @@ pub(crate) async fn change(
     instance.wake_url = settings.wake_url.unwrap_or(instance.wake_url);
     instance.callback_url = settings.callback_url.unwrap_or(instance.callback_url);
     let unread = console.inbox.size(&instance.id).await?;
-    Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
+    let shown = console.shown_agent(tenant.name, instance, unread).await?;
+    Ok(Json(ShownAgent { sleep_url, ..shown }))
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster, Staleness};
+use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster, SleepRecords, Staleness};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
@@ -14,8 +14,8 @@ use vault::Keyring;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
-    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, StalePolicies,
-    Throttle,
+    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, SleepUrls,
+    StalePolicies, Throttle,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -26,6 +26,7 @@ pub struct Parts {
     pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub relevance: Arc<dyn RelevancePolicies>,
     pub staleness: Arc<dyn Staleness>,
+    pub sleep: Arc<dyn SleepRecords>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     pub bus: Bus,
@@ -46,6 +47,7 @@ impl Parts {
             enroll_tokens: ledger.enroll_tokens(),
             relevance: ledger.relevance(),
             staleness: ledger.staleness(),
+            sleep: ledger.sleep(),
             keyring,
             admin: AdminToken::default(),
             bus,
@@ -69,6 +71,8 @@ pub struct Identity {
     pub gate: Gate,
     /// What happens to messages that waited too long.
     pub stale_policies: StalePolicies,
+    /// Stop URLs of agents, and tokens for asking to be stopped.
+    pub sleep_urls: SleepUrls,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
     tokens: TokenEndpoints,
@@ -99,6 +103,11 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
+            sleep_urls: SleepUrls {
+                keyring: keyring.clone(),
+                records: parts.sleep,
+                throttle: throttle.clone(),
+            },
             stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),

@@ -20,6 +20,7 @@ mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod sleep;
 mod sqlite;
 mod staleness;
 mod tokens;
@@ -57,6 +58,7 @@ pub use roster::{
     Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
+pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};
 pub use staleness::{
     EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,

@@ -20,6 +20,7 @@ mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod sleep;
 mod staleness;
 mod tokens;
 mod trace;
@@ -39,8 +40,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations,
-    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Staleness, Tokens, Traces, Usage,
-    VaultRecords,
+    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, SleepRecords, Staleness, Tokens, Traces,
+    Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -105,6 +106,10 @@ impl Ledger {
     }
 
     pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
+        self.0.clone()
+    }
+
+    pub fn sleep(&self) -> Arc<dyn SleepRecords> {
         self.0.clone()
     }
 

@@ -31,6 +31,7 @@ mod metrics;
 mod relay;
 mod route_removal;
 mod routes;
+mod sleep_calls;
 mod socket;
 mod socket_roles;
 mod stop_command;

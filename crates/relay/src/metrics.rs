@@ -36,6 +36,7 @@ pub struct Metrics {
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
     pub(crate) enrolments: Family<Why, Counter>,
+    pub(crate) sleep_calls: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -80,6 +81,11 @@ impl Metrics {
             "posthouse_relay_enrolments",
             "Enrolment tokens presented, by result",
             self.enrolments.clone(),
+        );
+        registry.register(
+            "posthouse_relay_sleep_calls",
+            "Agents that asked to be stopped, by result",
+            self.sleep_calls.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }

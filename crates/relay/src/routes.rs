@@ -3,6 +3,7 @@
 mod contract_error;
 mod enroll;
 mod policy;
+mod sleep;
 mod socket;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("GET", "/relay", || get(socket::dial)),
     Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
     Endpoint::closed("POST", "/relay/policy", || post(policy::declare)),
+    Endpoint::open("POST", "/relay/sleep", || post(sleep::sleep)),
 ];
 
 /// The operations of the relay.

@@ -132,6 +132,12 @@ pub struct ChangeArgs {
     /// Call no URL when something waits for the agent
     #[arg(long, group = "what")]
     no_wake_url: bool,
+    /// URL to call when the agent asks to be stopped; prints the URL at which it asks, which is shown only once
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_stop_url")]
+    stop_url: Option<String>,
+    /// Call no URL when the agent asks to be stopped
+    #[arg(long, group = "what")]
+    no_stop_url: bool,
     /// The only URL its cron jobs may call back: the address of its gateway's API server
     #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
     callback_url: Option<String>,
@@ -184,7 +190,12 @@ impl Command {
             Command::Change(args) => {
                 let which = &args.which;
                 let changed = client.patch(&["agents", &which.agent], &which.query(), &args.body()).await?;
-                output.done(&changed, &format!("changed agent {}", which.agent))
+                output.done(&changed, &format!("changed agent {}", which.agent))?;
+                match changed["sleep_url"].as_str() {
+                    Some(url) if !output.json => output.text(&sleep_notice(url)),
+                    _ if !output.json && args.stop_url.is_some() => output.text(NO_SLEEP_URL),
+                    _ => Ok(()),
+                }
             }
             Command::Cron { which, callback_url } => print_cron(output, client, &which, callback_url).await,
             Command::Remove { which, yes } => {
@@ -217,12 +228,25 @@ async fn list(output: &Output, client: &AdminClient, tenant: Option<&str>) -> an
     output.list(client.list(&["agents"], &[("tenant", tenant)]).await?, &columns, "there are no agents")
 }
 
+/// Printed when a stop URL is set and agents cannot ask to be stopped.
+const NO_SLEEP_URL: &str = "\nAgents ask to be stopped only over https. Set server.public_url to an https address, then \
+    repeat the command to get the URL for the agent.\n";
+
+/// The URL at which an agent asks to be stopped.
+fn sleep_notice(url: &str) -> String {
+    format!(
+        "\nAdd this to the agent's environment. The URL contains a secret and is shown only once; an earlier one stays \
+         valid for a day.\n\nGATEWAY_RELAY_SLEEP_URL={url}\n"
+    )
+}
+
 impl ChangeArgs {
     /// The changed settings. An absent field leaves a setting as it is; null removes it.
     fn body(&self) -> Value {
         let mut body = Map::new();
         for (name, url, removed) in [
             ("wake_url", &self.wake_url, self.no_wake_url),
+            ("stop_url", &self.stop_url, self.no_stop_url),
             ("callback_url", &self.callback_url, self.no_callback_url),
         ] {
             if url.is_some() || removed {
@@ -336,6 +360,7 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("bots", "bots"),
         ("gateways", "gateways"),
         ("wake url", "wake_url"),
+        ("stop url", "stop_url"),
         ("callback url", "callback_url"),
         ("pinned generation", "generation"),
         ("hold back", "hold_back"),

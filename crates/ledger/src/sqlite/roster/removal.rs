@@ -47,6 +47,7 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         .collect::<rusqlite::Result<_>>()?;
     for of_it in [
         "DELETE FROM enroll_tokens WHERE instance = ?1",
+        "DELETE FROM sleep_tokens WHERE instance = ?1",
         "DELETE FROM relevance_policies WHERE instance = ?1",
         "DELETE FROM gateway_names WHERE instance = ?1",
         "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
