@@ -5,6 +5,7 @@ pub(crate) mod credentials;
 mod gateway_settings;
 mod issued_credentials;
 pub(crate) mod policies;
+mod sleep_url;
 
 use std::collections::HashMap;
 
@@ -62,6 +63,9 @@ pub(crate) struct AgentChange {
     /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     wake_url: Option<Option<String>>,
+    /// Null removes it; absent leaves it.
+    #[serde(default, deserialize_with = "said")]
+    stop_url: Option<Option<String>>,
     /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     callback_url: Option<Option<String>>,
@@ -156,6 +160,9 @@ pub(crate) struct ShownAgent {
     display_name: Option<String>,
     /// The URL that is called: of a gateway that has its own, else of the agent.
     wake_url: Option<String>,
+    stop_url: Option<String>,
+    /// Where the agent asks to be stopped. It contains a secret, so only the response that makes it has it.
+    sleep_url: Option<String>,
     callback_url: Option<String>,
     generation: &'static str,
     hold_back: &'static str,
@@ -249,6 +256,8 @@ impl Parts {
             display_name: self.identity.gateways.display_name(&instance.id).await?,
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
+            stop_url: self.identity.sleep_urls.stop_url(&instance.id).await?,
+            sleep_url: None,
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
@@ -371,6 +380,13 @@ pub(crate) async fn change(
             .check_wake_url(url)
             .map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
     }
+    if let Some(Some(url)) = &change.stop_url {
+        console
+            .identity
+            .accounts
+            .check_wake_url(url)
+            .map_err(|why| AdminProblem::unfit("bad_stop_url", why))?;
+    }
     if let Some(Some(url)) = &change.callback_url {
         console
             .identity
@@ -404,12 +420,17 @@ pub(crate) async fn change(
         callback_url: change.callback_url,
         stream_cursor: change.stream_cursor,
     };
+    let sleep_url = match &change.stop_url {
+        Some(url) => console.change_stop_url(&instance.id, url.as_deref()).await?,
+        None => None,
+    };
     console.identity.accounts.change_agent(&instance.id, settings).await?;
     // Read again, because which wake URL counts depends on the gateways, too.
     let changed = console.identity.roster.records().instance(&instance.id).await?;
     let instance = changed.unwrap_or(instance);
     let unread = console.inbox.size(&instance.id).await?;
-    Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
+    let shown = console.shown_agent(tenant.name, instance, unread).await?;
+    Ok(Json(ShownAgent { sleep_url, ..shown }))
 }
 
 #[derive(Serialize)]

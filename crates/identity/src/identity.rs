@@ -8,7 +8,7 @@ use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
     Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning,
-    RelevancePolicies, Roster, ScopeClaims, SharedBots, Staleness,
+    RelevancePolicies, Roster, ScopeClaims, SharedBots, SleepRecords, Staleness,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -20,7 +20,7 @@ use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
     Accounts, AdminToken, Authenticator, Config, Fault, Gate, GatewayEnrolment, GatewayProvisioning,
-    Gateways, Metrics, RosterView, StalePolicies, Throttle, TrustedIssuers,
+    Gateways, Metrics, RosterView, SleepUrls, StalePolicies, Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -37,6 +37,7 @@ pub struct Parts {
     pub principals: Arc<dyn Principals>,
     pub shared_bots: Arc<dyn SharedBots>,
     pub staleness: Arc<dyn Staleness>,
+    pub sleep: Arc<dyn SleepRecords>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -69,6 +70,7 @@ impl Parts {
             principals: ledger.principals(),
             shared_bots: ledger.shared_bots(),
             staleness: ledger.staleness(),
+            sleep: ledger.sleep(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -95,6 +97,8 @@ pub struct Identity {
     pub gate: Gate,
     /// What happens to messages that waited too long.
     pub stale_policies: StalePolicies,
+    /// Stop URLs of agents, and tokens for asking to be stopped.
+    pub sleep_urls: SleepUrls,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
     /// Gateways that get their credential when they start.
@@ -150,6 +154,11 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
+            sleep_urls: SleepUrls {
+                keyring: keyring.clone(),
+                records: parts.sleep,
+                throttle: throttle.clone(),
+            },
             stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gateway_provisioning,
             gateways: Gateways {

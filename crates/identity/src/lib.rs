@@ -31,6 +31,7 @@ mod revocation_listeners;
 mod roster_versions;
 mod roster_view;
 mod route;
+mod sleep_urls;
 mod staleness;
 mod throttle;
 
@@ -58,6 +59,7 @@ pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};
+pub use sleep_urls::{SleepCaller, SleepUrls};
 pub use staleness::StalePolicies;
 pub use throttle::Throttle;
 pub use vault::{

@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod sleep;
 mod sqlite;
 mod staleness;
 mod threads;
@@ -82,6 +83,7 @@ pub use roster::{
 };
 pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
+pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};
 pub use staleness::{
     EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,

@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod sleep;
 mod staleness;
 mod threads;
 mod tokens;
@@ -50,8 +51,8 @@ use rusqlite::{Connection, OpenFlags};
 use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
     Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
-    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Staleness, Threads,
-    Tokens, Traces, Usage, VaultRecords,
+    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, SleepRecords,
+    Staleness, Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -132,6 +133,10 @@ impl Ledger {
     }
 
     pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
+        self.0.clone()
+    }
+
+    pub fn sleep(&self) -> Arc<dyn SleepRecords> {
         self.0.clone()
     }
 

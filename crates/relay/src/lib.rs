@@ -33,6 +33,7 @@ mod prompt_owners;
 mod relay;
 mod route_removal;
 mod routes;
+mod sleep_calls;
 mod socket;
 mod socket_roles;
 mod stop_command;

@@ -38,6 +38,7 @@ pub struct Metrics {
     pub(crate) enrolments: Family<Why, Counter>,
     pub(crate) provisionings: Family<Why, Counter>,
     pub(crate) attachments: Family<Why, Counter>,
+    pub(crate) sleep_calls: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -92,6 +93,11 @@ impl Metrics {
             "posthouse_relay_attachments",
             "Attachments of messages, by the result of fetching them",
             self.attachments.clone(),
+        );
+        registry.register(
+            "posthouse_relay_sleep_calls",
+            "Agents that asked to be stopped, by result",
+            self.sleep_calls.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }

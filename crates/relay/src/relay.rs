@@ -6,6 +6,7 @@ use bus::{Bus, BusEvent, Notification};
 use errand::Errand;
 use identity::Identity;
 use ledger::{Inbox, InboxLimits, Outbox, Roster};
+use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::{GatewayId, InstanceId};
 use tokio_util::task::TaskTracker;
@@ -21,6 +22,7 @@ use crate::interrupt::{self, Interrupts};
 use crate::long_lines::LongLines;
 use crate::media::{MediaParts, MediaStore};
 use crate::route_removal::RouteRemovals;
+use crate::sleep_calls::SleepCalls;
 use crate::socket_roles::Seats;
 use crate::stop_command::Stops;
 use crate::wake_calls::{WakeCallParts, WakeCalls};
@@ -60,6 +62,7 @@ pub(crate) struct RelayComponents {
     pub fires: Fires,
     pub route_removals: RouteRemovals,
     pub expirations: Expirations,
+    pub sleep_calls: Arc<SleepCalls>,
     pub long_lines: LongLines,
     pub media: MediaStore,
     bus: Bus,
@@ -77,7 +80,7 @@ impl Relay {
         let acknowledgements =
             Arc::new(Acknowledgements::new(Arc::clone(&inbox), Arc::clone(&metrics), timepiece.clone()));
         let wake_calls = Arc::new(WakeCalls::new(WakeCallParts {
-            errand,
+            errand: errand.clone(),
             inbox: Arc::clone(&inbox),
             roster: Arc::clone(&roster),
             connections: Arc::clone(&connections),
@@ -85,6 +88,16 @@ impl Relay {
             metrics: Arc::clone(&metrics),
             background: background.clone(),
         }));
+        let sleep_calls = Arc::new(SleepCalls {
+            errand,
+            inbox: Arc::clone(&inbox),
+            roster: Arc::clone(&roster),
+            connections: Arc::clone(&connections),
+            wake_calls: Arc::clone(&wake_calls),
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
+            stops: Mutex::default(),
+        });
         let expirations = Expirations::new(
             Arc::clone(&inbox),
             Arc::clone(&connections),
@@ -135,6 +148,7 @@ impl Relay {
                 Arc::clone(&connections),
             ),
             expirations,
+            sleep_calls,
             long_lines: LongLines::default(),
             media,
             connections,

@@ -7,6 +7,7 @@ mod manage;
 mod media;
 mod policy;
 mod provision;
+mod sleep;
 mod socket;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("POST", "/manage/dm-default", || post(manage::dm_default)),
     Endpoint::closed("POST", "/manage/deprovision", || post(manage::deprovision)),
     Endpoint::closed("GET", "/manage/status", || get(manage::status)),
+    Endpoint::open("POST", "/relay/sleep", || post(sleep::sleep)),
 ];
 
 /// The operations of the relay.

@@ -1,4 +1,4 @@
-//! Secrets for enrolling gateways: enrolment tokens, and the delivery key of a tenant.
+//! Secrets around gateways: enrolment tokens, sleep tokens, and the delivery key of a tenant.
 
 use ledger::TokenHash;
 use posthouse_wire::{Secret, TenantId};
@@ -15,6 +15,13 @@ impl Keyring {
     /// Generates an enrolment token, with the hash under which it is stored. Stores nothing.
     pub fn draft_enroll_token(&self) -> Result<(Secret, TokenHash), Fault> {
         let token = random("phe_")?;
+        let hash = hash(token.expose());
+        Ok((token, hash))
+    }
+
+    /// Generates a token with which an agent asks to be stopped, with the hash under which it is stored. Stores nothing.
+    pub fn draft_sleep_token(&self) -> Result<(Secret, TokenHash), Fault> {
+        let token = random("phz_")?;
         let hash = hash(token.expose());
         Ok((token, hash))
     }

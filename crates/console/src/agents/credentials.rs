@@ -58,6 +58,14 @@ impl Credential {
         self
     }
 
+    /// The same for an agent that can ask to be stopped.
+    pub fn with_sleep_url(mut self, url: Option<String>) -> Self {
+        if let Some(url) = url {
+            self.env["GATEWAY_RELAY_SLEEP_URL"] = url.into();
+        }
+        self
+    }
+
     pub fn with_issued_credentials(self, console: &Parts, issued_credentials: IssuedCredentials) -> Self {
         Self { issued_credentials: Some(issued_credentials), ..self.with_portal(console) }
     }
@@ -142,13 +150,17 @@ pub(crate) async fn rotate(
     if wanted.all {
         let (secret, http) =
             console.identity.accounts.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
-        let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
+        let sleep_url = console.new_sleep_url(&instance.id).await?;
+        let credential =
+            Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots).with_sleep_url(sleep_url);
         return Ok(Json(
             credential.with_issued_credentials(&console, console.issued_credentials(&instance, &http)),
         ));
     }
     let secret = console.identity.accounts.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
-    let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
+    let sleep_url = console.new_sleep_url(&instance.id).await?;
+    let credential =
+        Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots).with_sleep_url(sleep_url);
     let logins = console.identity.accounts.logins(Some(&tenant.id)).await?;
     let has_login = logins.iter().any(|login| login.instance == instance.id);
     Ok(Json(if has_login { credential.with_portal(&console) } else { credential }))

@@ -255,3 +255,18 @@ async fn a_removed_agent_is_gone_with_its_routes() {
     assert!(!is_good(&server, &heron).await);
     assert_eq!(server.gets("/admin/bots/pigeon/7001").await["instance_id"], json!(null));
 }
+
+#[tokio::test]
+async fn a_stop_url_is_checked_set_and_removed_and_needs_https_for_a_sleep_url() {
+    let (server, _) = TestServer::settled().await;
+    let path = "/admin/agents/heron";
+    let changes =
+        async |stop_url: Value| server.asks(Method::PATCH, path, Some(json!({ "stop_url": stop_url }))).await;
+    let (status, refused) = changes(json!("ftp://run.example/stop")).await;
+    assert_eq!((status.as_u16(), &refused["code"]), (422, &json!("bad_stop_url")));
+    let (status, shown) = changes(json!("https://run.example/stop")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(shown["stop_url"], "https://run.example/stop");
+    assert_eq!(shown["sleep_url"], json!(null), "this server has no https address");
+    assert_eq!(changes(json!(null)).await.1["stop_url"], json!(null));
+}

@@ -79,6 +79,7 @@ pub(super) fn a_little(
         pass.forget(ENDED_CLIENT_SECRETS, now)?,
         pass.forget(ENDED_ENROLL_TOKENS, now - ENROLL_TOKENS)?,
         pass.forget(ENDED_MEDIA, now)?,
+        pass.forget(ENDED_SLEEP_TOKENS, now)?,
         pass.forget(ENDED_ACCESS, now)?,
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
@@ -221,6 +222,8 @@ const ENDED_CLIENT_SECRETS: &str = "DELETE FROM client_secrets WHERE hash IN
 const ENDED_MEDIA: &str = "DELETE FROM media WHERE id IN
     (SELECT id FROM media WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
+const ENDED_SLEEP_TOKENS: &str = "DELETE FROM sleep_tokens WHERE hash IN
+    (SELECT hash FROM sleep_tokens WHERE ends IS NOT NULL AND ends < ?1 ORDER BY ends LIMIT ?2)";
 const ENDED_ACCESS: &str = "DELETE FROM access_tokens WHERE hash IN
     (SELECT hash FROM access_tokens WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 

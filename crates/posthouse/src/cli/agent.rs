@@ -144,7 +144,12 @@ impl Command {
             Command::Change(args) => {
                 let which = &args.which;
                 let changed = client.patch(&["agents", &which.agent], &which.query(), &args.body()).await?;
-                output.done(&changed, &format!("changed agent {}", which.agent))
+                output.done(&changed, &format!("changed agent {}", which.agent))?;
+                match changed["sleep_url"].as_str() {
+                    Some(url) if !output.json => output.text(&sleep_notice(url)),
+                    _ if !output.json && args.stop_url.is_some() => output.text(NO_SLEEP_URL),
+                    _ => Ok(()),
+                }
             }
             Command::Cron { which, callback_url } => print_cron(output, client, &which, callback_url).await,
             Command::Remove { which, yes } => {
@@ -175,6 +180,18 @@ async fn list(output: &Output, client: &AdminClient, tenant: Option<&str>) -> an
         ("ID", "instance_id"),
     ];
     output.list(client.list(&["agents"], &[("tenant", tenant)]).await?, &columns, "there are no agents")
+}
+
+/// Printed when a stop URL is set and agents cannot ask to be stopped.
+const NO_SLEEP_URL: &str = "\nAgents ask to be stopped only over https. Set server.public_url to an https address, then \
+    repeat the command to get the URL for the agent.\n";
+
+/// The URL at which an agent asks to be stopped.
+fn sleep_notice(url: &str) -> String {
+    format!(
+        "\nAdd this to the agent's environment. The URL contains a secret and is shown only once; an earlier one stays \
+         valid for a day.\n\nGATEWAY_RELAY_SLEEP_URL={url}\n"
+    )
 }
 
 /// Prints the cron settings of an agent, after its callback URL has been set if there is a new one.
@@ -263,6 +280,7 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("gateways", "gateways"),
         ("display name", "display_name"),
         ("wake url", "wake_url"),
+        ("stop url", "stop_url"),
         ("callback url", "callback_url"),
         ("pinned generation", "generation"),
         ("hold back", "hold_back"),

@@ -24,6 +24,7 @@ mod repeats;
 mod routing;
 mod seam;
 mod seats;
+mod sleep;
 mod staleness;
 mod state_machine;
 mod stops;

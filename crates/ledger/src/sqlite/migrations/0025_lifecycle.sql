@@ -19,3 +19,16 @@ ALTER TABLE entries ADD COLUMN stale_action TEXT;
 -- When it was handed over with a line that says how old it is.
 ALTER TABLE entries ADD COLUMN marked_late INTEGER;
 CREATE INDEX entries_expiring ON entries (instance, stale_at) WHERE fate IS NULL AND stale_action = 'expire';
+
+-- The URL that is called when an agent asks to be stopped, and the tokens with which it asks. Only their hashes are
+-- stored.
+ALTER TABLE instances ADD COLUMN stop_url TEXT;
+CREATE TABLE sleep_tokens (
+  hash     BLOB PRIMARY KEY,
+  instance TEXT NOT NULL REFERENCES instances (id),
+  made     INTEGER NOT NULL,
+  expires  INTEGER,
+  ends     INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sleep_tokens_instance ON sleep_tokens (instance);
+CREATE INDEX sleep_tokens_ends ON sleep_tokens (ends) WHERE ends IS NOT NULL;

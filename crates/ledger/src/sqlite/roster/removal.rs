@@ -49,6 +49,7 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
     for of_it in [
         "DELETE FROM enroll_tokens WHERE instance = ?1",
         "DELETE FROM media WHERE instance = ?1",
+        "DELETE FROM sleep_tokens WHERE instance = ?1",
         "DELETE FROM relevance_policies WHERE instance = ?1",
         "DELETE FROM principal_allow WHERE instance = ?1",
         "DELETE FROM principal_policies WHERE instance = ?1",

@@ -20,6 +20,12 @@ pub struct ChangeArgs {
     /// Call no URL when something waits for the agent; with --gateway, call the agent's
     #[arg(long, groups = ["what", "of_gateway"])]
     no_wake_url: bool,
+    /// URL to call when the agent asks to be stopped; prints the URL at which it asks, which is shown only once
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_stop_url")]
+    pub(super) stop_url: Option<String>,
+    /// Call no URL when the agent asks to be stopped
+    #[arg(long, group = "what")]
+    no_stop_url: bool,
     /// The only URL its cron jobs may call back: the address of its gateway's API server
     #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
     callback_url: Option<String>,
@@ -85,6 +91,7 @@ impl ChangeArgs {
         let mut body = Map::new();
         for (name, url, removed) in [
             ("wake_url", &self.wake_url, self.no_wake_url),
+            ("stop_url", &self.stop_url, self.no_stop_url),
             ("callback_url", &self.callback_url, self.no_callback_url),
             ("profile", &self.profile, self.no_profile),
         ] {
