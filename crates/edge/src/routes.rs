@@ -1,7 +1,5 @@
 //! HTTP route for the webhooks of platforms: `/door/{platform}/{bot}`.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -49,17 +47,10 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let bot = match edge.bots().find(&identity).await {
-        Ok(Some(bot)) => bot,
-        // Checked like any other bot, with secrets that nobody has, so that an unverified caller cannot learn which
-        // bots exist.
-        Ok(None) => match nobody(&*platform, &identity) {
-            Ok(bot) => Arc::new(bot),
-            Err(fault) => {
-                tracing::error!(%fault, platform = platform.name(), "could not verify a delivery");
-                return StatusCode::SERVICE_UNAVAILABLE.into_response();
-            }
-        },
+    // A bot that does not exist is checked like any other, with secrets that nobody has, so that an unverified caller
+    // cannot learn which bots exist.
+    let bot = match edge.bots().find_or(&identity, || nobody(&*platform, &identity)).await {
+        Ok(bot) => bot,
         Err(fault) => {
             tracing::error!(%fault, platform = platform.name(), "could not open the bot of a delivery");
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
