@@ -41,6 +41,12 @@ class Telegram(Child):
         person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
         return self._control("POST", "inject", {"bot": int(bot), "chat_id": chat, "text": text, "from": person} | more)
 
+    def press(self, bot: str, chat: int, message: int, payload: str) -> dict[str, Any]:
+        """A person presses a button below a message of the bot."""
+        person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
+        pressed = {"bot": int(bot), "chat_id": chat, "from": person, "callback_data": payload, "message_id": message}
+        return self._control("POST", "inject", pressed)
+
     def rows(self, **filter: Any) -> list[dict[str, Any]]:
         found = self._control("GET", "transcript?" + urlencode(filter))
         return found["rows"] if isinstance(found, dict) else found

@@ -9,10 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from stock_agent import StockAgent, number
-from stock_version import IS_0_19
+from stock_version import only_0_19, only_0_20
 from waiting import until
 from web_chat import Page
 
@@ -46,7 +44,7 @@ def buttons(stock_agent: StockAgent, chat: int) -> dict[str, Any] | None:
     return None
 
 
-@pytest.mark.skipif(IS_0_19, reason="0.19.0 sends no prompts")
+@only_0_20
 def test_an_approval_pressed_on_telegram_reaches_the_agent_that_asked(stock_agent: StockAgent) -> None:
     chat = stock_agent.chat()
     text, folder, answer = wants_to_remove(stock_agent)
@@ -54,15 +52,14 @@ def test_an_approval_pressed_on_telegram_reaches_the_agent_that_asked(stock_agen
     asked = until("the question", lambda: buttons(stock_agent, chat.id), 60)
     assert folder.exists(), "nothing runs before the approval"
     bot = stock_agent.actors.bots[stock_agent.agent.instance_id]
-    press = {"text": None, "callback_data": asked["once"], "message_id": asked["message_id"]}
-    stock_agent.actors.telegram.inject(bot, chat.id, "", **press)
+    stock_agent.actors.telegram.press(bot, chat.id, asked["message_id"], asked["once"])
     stock_agent.actors.telegram.said(chat.id, answer, 60)
     assert not folder.exists()
     removed = [row for row in stock_agent.actors.telegram.rows(chat=chat.id) if row["kind"] == "buttons_changed"]
     assert [row["message_id"] for row in removed] == [asked["message_id"]], "an answered question has no buttons"
 
 
-@pytest.mark.skipif(IS_0_19, reason="0.19.0 sends no prompts")
+@only_0_20
 def test_a_denial_pressed_on_the_page_reaches_the_agent_that_asked(stock_agent: StockAgent) -> None:
     with Page(stock_agent.actors.server, stock_agent.agent, "Ann") as page:
         text, folder, answer = wants_to_remove(stock_agent)
@@ -74,7 +71,7 @@ def test_a_denial_pressed_on_the_page_reaches_the_agent_that_asked(stock_agent: 
         assert page.prompt() is None, "an answered question takes no further press"
 
 
-@pytest.mark.skipif(not IS_0_19, reason="newer versions ask with buttons")
+@only_0_19
 def test_an_agent_without_prompts_asks_in_plain_text(stock_agent: StockAgent) -> None:
     chat = stock_agent.chat()
     text, folder, answer = wants_to_remove(stock_agent)

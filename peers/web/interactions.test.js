@@ -45,7 +45,8 @@ test("a question has buttons, one press answers it, and a follow-up answers the 
   assert.deepEqual([press.prompt_response.prompt_id, press.prompt_response.option_id], ["p1.a", "deny"]);
   await chat.page.waitForSelector('[data-testid="option"][aria-pressed="true"]');
   assert.ok(await buttons.first().isDisabled(), "it takes one press");
-  const session_key = `agent:main:web:dm:${room}`;
+  // Stock agents have no name of their own for this platform.
+  const session_key = `agent:main:relay:dm:${room}`;
   const follow = { op: "follow_up", session_key, kind: "web.reply_token", content: "As you wish." };
   assert.ok((await agent.asks(follow)).success);
   await chat.page.getByText("As you wish.").waitFor();

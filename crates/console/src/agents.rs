@@ -1,5 +1,6 @@
 //! Admin API: creating, showing, changing and removing agents.
 
+mod change;
 mod connections;
 pub(crate) mod credentials;
 mod gateway_settings;
@@ -13,10 +14,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
 use identity::{AgentSettings, Enrolment, NotEnrolled};
-use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode, Tenant, Unread};
-use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
-use serde::{Deserialize, Deserializer, Serialize};
+use ledger::{BotRef, Instance, Tenant, Unread};
+use posthouse_wire::{BotId, InstanceId, Platform, TenantId};
+use serde::{Deserialize, Serialize};
 
+use crate::agents::change::AgentChange;
 use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::agents::gateway_settings::{ShownGateway, no_such_gateway};
@@ -55,90 +57,6 @@ pub(crate) struct NewAgent {
     /// `PLATFORM:ID` of owned bots.
     #[serde(default)]
     bots: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AgentChange {
-    /// Null removes it; absent leaves it.
-    #[serde(default, deserialize_with = "said")]
-    wake_url: Option<Option<String>>,
-    /// Null removes it; absent leaves it.
-    #[serde(default, deserialize_with = "said")]
-    stop_url: Option<Option<String>>,
-    /// Null removes it; absent leaves it.
-    #[serde(default, deserialize_with = "said")]
-    callback_url: Option<Option<String>>,
-    /// Null means the stock cursor, an empty text means none.
-    #[serde(default, deserialize_with = "said")]
-    stream_cursor: Option<Option<String>>,
-    /// `auto`, `0.19` or `newer`: pins the generation of the agent's gateways; `auto` removes the pin.
-    #[serde(default)]
-    generation: Option<String>,
-    /// The credential that `generation`, `wake_url`, `gateway_bots` and `route_keys` apply to; absent means the agent.
-    #[serde(default)]
-    gateway_id: Option<GatewayId>,
-    /// `PLATFORM:ID` of the bots that the gateway may speak for; empty means every bot of the agent.
-    #[serde(default)]
-    gateway_bots: Option<Vec<String>>,
-    /// Chats and scopes that the gateway claims on shared bots.
-    #[serde(default)]
-    route_keys: Option<Vec<String>>,
-    /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
-    #[serde(default)]
-    hold_back: Option<String>,
-    /// `inbound` or `passthrough`: whether the agent gets interactions as events or whole.
-    #[serde(default)]
-    interactions: Option<String>,
-    /// True deletes what the agent's gateways declared about messages of groups.
-    #[serde(default)]
-    clear_relevance: bool,
-    /// True deletes what the agent declared about authors without a link.
-    #[serde(default)]
-    clear_principals: bool,
-    /// Profile of the agent; null removes it, absent leaves it.
-    #[serde(default, deserialize_with = "said")]
-    profile: Option<Option<String>>,
-    /// `PLATFORM:ID` of shared bots that it uses from now on.
-    #[serde(default)]
-    use_bots: Vec<String>,
-    /// What happens to messages that waited too long. Null removes it; absent leaves it.
-    #[serde(default, deserialize_with = "said")]
-    staleness: Option<Option<StaleSetting>>,
-}
-
-impl AgentChange {
-    fn hold_back(&self) -> Result<Option<HoldBack>, AdminProblem> {
-        let Some(text) = &self.hold_back else { return Ok(None) };
-        text.parse().map(Some).map_err(|()| {
-            AdminProblem::unfit(
-                "bad_hold_back",
-                format!("`{text}` is not a value of hold_back: use on, off or drain"),
-            )
-        })
-    }
-
-    fn interactions(&self) -> Result<Option<InteractionMode>, AdminProblem> {
-        let Some(text) = &self.interactions else { return Ok(None) };
-        text.parse().map(Some).map_err(|()| {
-            AdminProblem::unfit(
-                "bad_interactions",
-                format!("`{text}` is not a value of interactions: use inbound or passthrough"),
-            )
-        })
-    }
-
-    fn generation(&self) -> Result<Option<Generation>, AdminProblem> {
-        let Some(text) = &self.generation else { return Ok(None) };
-        text.parse().map(Some).map_err(|()| {
-            let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
-            AdminProblem::unfit("bad_generation", detail)
-        })
-    }
-}
-
-fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(from).map(Some)
 }
 
 #[derive(Serialize)]

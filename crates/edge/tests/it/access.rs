@@ -148,7 +148,7 @@ impl Fixture {
         self.bot.bot_ref()
     }
 
-    fn arrival(&self, source: Source) -> Arrival {
+    pub fn arrival(&self, source: Source) -> Arrival {
         let number = self.told.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Arrival {
             event: Event { text: format!("m{number}"), source, ..Event::default() },
@@ -164,7 +164,7 @@ impl Fixture {
         }
     }
 
-    async fn takes(&self, reading: Reading) -> bool {
+    pub async fn takes(&self, reading: Reading) -> bool {
         let platform: Arc<dyn Platform> = self.pigeon.clone();
         let taken = self.server.intake().take(&platform, &self.bot, reading, None).await.unwrap();
         // Notices are sent in tasks of their own.

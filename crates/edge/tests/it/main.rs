@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod passthrough;
 mod route_removal;
 mod telegram;
 mod web;
