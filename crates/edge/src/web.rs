@@ -7,6 +7,7 @@
 mod auth;
 mod carry;
 mod enrol;
+mod files;
 mod hub;
 mod invitations;
 mod locks;
@@ -28,7 +29,7 @@ use ledger::{BotRef, Invitation, Invitations, Room, Rooms};
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{ChatId, Descriptor, InstanceId};
-use relay::{Carried, Order, StopRule};
+use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
@@ -36,7 +37,7 @@ use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
     BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, VerifiedBody, WebhookRefusal,
+    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
@@ -57,7 +58,7 @@ pub const NAME: &str = "web";
 pub const LIMIT: usize = 32_000;
 
 /// The ops that the web chat carries out.
-const OPS: [&str; 4] = ["send", "edit", "typing", "get_chat_info"];
+const OPS: [&str; 5] = ["send", "edit", "typing", "get_chat_info", "send_media"];
 
 /// The web chat as a chat platform.
 pub struct Web {
@@ -156,6 +157,19 @@ impl Platform for Web {
 
     async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
         self.carry_out(order).await
+    }
+
+    async fn send_media(&self, _bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
+        self.send_file(order, media).await
+    }
+
+    async fn fetch_media(
+        &self,
+        _bot: &OpenedBot,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        files::fetch(reference, into).await
     }
 
     async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

@@ -50,7 +50,7 @@ pub use receipts::{
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
-pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
+pub use rooms::{ROOM_BYTES, Room, RoomFile, RoomMessage, Rooms, UNSENT_FILES};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
     Instance, Removed, Roster, Route, RouteTo, Tenant,

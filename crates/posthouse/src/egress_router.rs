@@ -50,7 +50,8 @@ impl Egress for EgressRouter {
 
     async fn carry(&self, order: Order) -> Carried {
         // Messages on a built-in platform are stored here and count against the tenant.
-        let is_stored = matches!(order.action, Action::Send { .. } | Action::Edit { .. });
+        let is_stored =
+            matches!(order.action, Action::Send { .. } | Action::Edit { .. } | Action::SendMedia { .. });
         if is_stored && self.is_built_in(&order.on) && !self.usage.has_room_for(&order.instance) {
             return Outcome::failed(
                 "the tenant has used up its storage on this server: the message was not stored",

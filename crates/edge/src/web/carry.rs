@@ -73,6 +73,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                files: Vec::new(),
             };
             self.write(room, line).await?;
         }
@@ -112,6 +113,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                files: Vec::new(),
             };
             self.write(room, line).await?;
         }
@@ -151,7 +153,7 @@ impl Web {
 }
 
 /// The message id of an action. If the same action is carried out again, it finds its own message.
-fn message_of(action: &ActionId) -> MessageId {
+pub(super) fn message_of(action: &ActionId) -> MessageId {
     format!("w{}", action.as_str().trim_start_matches("act_")).into()
 }
 
@@ -162,7 +164,7 @@ fn part(first: &MessageId, number: usize) -> MessageId {
 
 /// The outcome of a failed transaction. It stored nothing, so the agent can safely retry; the word `network` makes a
 /// stock agent do so (relay contract section 11.4).
-fn not_written(fault: &ledger::Fault) -> Carried {
+pub(super) fn not_written(fault: &ledger::Fault) -> Carried {
     tracing::error!(%fault, "the web chat could not store a message");
     Outcome::failed("network: the server could not store the message").into()
 }

@@ -12,9 +12,9 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::{Identity, fingerprint};
-use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
+use ledger::{Audit, Deed, LimitReached, Room, RoomFile, RoomMessage};
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
+use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MediaId, MessageId, MessageType, id};
 use relay::{Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use super::auth::{self, Visitor};
 use super::enrol::{Enrol, EnrolRefused};
 use super::person::source;
 use super::problem::ChatProblem;
-use super::{LIMIT, Web, bot_ref, page, session, stream};
+use super::{LIMIT, Web, bot_ref, files, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
@@ -80,6 +80,8 @@ const ENDPOINTS: &[Endpoint<ChatPage>] = &[
     Endpoint::closed("POST", "/chat/api/rooms", || post(enter)),
     Endpoint::closed("GET", "/chat/api/rooms/{room}/stream", || get(watch)),
     Endpoint::closed("POST", "/chat/api/rooms/{room}/messages", || post(speak)),
+    Endpoint::closed("POST", "/chat/api/rooms/{room}/files", || post(files::upload)),
+    Endpoint::closed("GET", "/chat/api/rooms/{room}/files/{file}", || get(files::download)),
     Endpoint::closed("POST", "/chat/api/stop", || post(stop)),
 ];
 
@@ -228,6 +230,9 @@ struct PostedMessage {
     text: String,
     /// The page's id for this message. Sending it again changes nothing.
     nonce: String,
+    /// Ids of files that were uploaded in this room.
+    #[serde(default)]
+    files: Vec<MediaId>,
 }
 
 async fn speak(
@@ -236,8 +241,8 @@ async fn speak(
     Path(room): Path<String>,
     body: Body,
 ) -> PageResult {
-    let PostedMessage { text, nonce } = read(body)?;
-    if text.trim().is_empty() {
+    let PostedMessage { text, nonce, files: chosen } = read(body)?;
+    if text.trim().is_empty() && chosen.is_empty() {
         return Err(ChatProblem::unfit("the message is empty"));
     }
     if text.chars().count() > LIMIT {
@@ -248,6 +253,9 @@ async fn speak(
     if !fits {
         return Err(ChatProblem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
+    if chosen.len() > files::FILES {
+        return Err(ChatProblem::unfit("a message has at most 10 files"));
+    }
     let room = open(&chat, &visitor, &room.into()).await?;
     let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else {
         return Err(ChatProblem::NOT_FOUND);
@@ -255,8 +263,13 @@ async fn speak(
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
-    let reading =
-        Reading { arrivals: vec![arrival(&room, &message, &nonce, &text, received)], ..Reading::default() };
+    let wanted = chosen.len();
+    let files = chat.web.rooms.files_for(&room.id, &message, chosen).await?;
+    if files.len() < wanted {
+        return Err(ChatProblem::unfit("a file of this message is not in this room"));
+    }
+    let arrived = arrival(&room, &message, &nonce, &text, &files, received);
+    let reading = Reading { arrivals: vec![arrived], ..Reading::default() };
 
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
@@ -277,6 +290,7 @@ async fn speak(
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,
+        files,
     };
     if line.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
@@ -285,14 +299,24 @@ async fn speak(
     Ok(Json(json!({ "message_id": message, "entry": entry })))
 }
 
-fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: Moment) -> Arrival {
+fn arrival(
+    room: &Room,
+    message: &MessageId,
+    nonce: &str,
+    text: &str,
+    attached: &[RoomFile],
+    received: Moment,
+) -> Arrival {
+    let (media, references) = files::attachments(attached);
     let mut event = Event {
         text: text.to_owned(),
         source: source(room),
         message_id: Some(message.clone()),
+        message_type: files::message_type(attached).unwrap_or_default(),
+        media,
         ..Event::default()
     };
-    if event.command().is_some_and(|name| !name.is_empty()) {
+    if attached.is_empty() && event.command().is_some_and(|name| !name.is_empty()) {
         event.message_type = MessageType::Command;
     }
     Arrival {
@@ -301,7 +325,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         dedup: DedupKey::from(format!("web:{}:{nonce}", room.id)),
         addressed: true,
         path: None,
-        references: Vec::new(),
+        references,
         album: None,
         received,
     }
@@ -326,7 +350,7 @@ async fn stop(
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
-async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
+pub(super) async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
     let room = chat.web.rooms.room(room).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(ChatProblem::NOT_FOUND) }
 }

@@ -276,6 +276,7 @@ impl Web {
             "said": line.sent.millis(),
             "edited": line.edited.map(Moment::millis),
             "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
+            "files": line.files.iter().map(super::files::shown).collect::<Vec<_>>(),
         })
     }
 

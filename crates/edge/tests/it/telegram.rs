@@ -2,6 +2,7 @@
 
 mod actors;
 mod intake;
+mod media;
 mod polling;
 mod registration;
 mod sending;

@@ -3,5 +3,6 @@
 mod actors;
 mod admission;
 mod conversation;
+mod files;
 mod invitation;
 mod watching;

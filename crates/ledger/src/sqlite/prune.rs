@@ -79,6 +79,7 @@ pub(super) fn a_little(
         pass.forget(ENDED_CLIENT_SECRETS, now)?,
         pass.forget(ENDED_ENROLL_TOKENS, now - ENROLL_TOKENS)?,
         pass.forget(ENDED_MEDIA, now)?,
+        pass.forget(UNSENT_ROOM_FILES, now - DAY)?,
         pass.forget(ENDED_ACCESS, now)?,
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
@@ -213,6 +214,10 @@ const ENDED_CLIENT_SECRETS: &str = "DELETE FROM client_secrets WHERE hash IN
 /// A trigger lists the files, which are deleted from the disk afterwards.
 const ENDED_MEDIA: &str = "DELETE FROM media WHERE id IN
     (SELECT id FROM media WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
+
+/// Files that were uploaded in a room and never sent.
+const UNSENT_ROOM_FILES: &str = "DELETE FROM room_files WHERE seq IN
+    (SELECT seq FROM room_files WHERE message IS NULL AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
 const ENDED_ACCESS: &str = "DELETE FROM access_tokens WHERE hash IN
     (SELECT hash FROM access_tokens WHERE ends < ?1 ORDER BY ends LIMIT ?2)";

@@ -1,13 +1,15 @@
 //! SQL of web chat rooms and their messages.
 
+mod files;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MediaId, MessageId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
+use crate::rooms::{ROOM_BYTES, Room, RoomFile, RoomMessage, Rooms};
 
 const ROOM: &str = "SELECT id, instance, invitation, person, created FROM rooms";
 
@@ -72,7 +74,32 @@ impl Rooms for Sqlite {
                 line.entry.as_ref().map(|entry| entry.as_str()),
                 line.delivered.map(Moment::millis),
             ])?;
+            files::attach(db, &room, &line)?;
             trim(db, &room)
+        })
+        .await
+    }
+
+    async fn add_file(&self, room: &ChatId, file: RoomFile) -> Result<bool, Fault> {
+        let room = room.clone();
+        self.write(move |db| files::add(db, &room, &file)).await
+    }
+
+    async fn files_for(
+        &self,
+        room: &ChatId,
+        message: &MessageId,
+        media: Vec<MediaId>,
+    ) -> Result<Vec<RoomFile>, Fault> {
+        let (room, message) = (room.clone(), message.clone());
+        self.read(move |db| files::for_message(db, &room, &message, &media)).await
+    }
+
+    async fn has_file(&self, room: &ChatId, media: &MediaId) -> Result<bool, Fault> {
+        let (room, media) = (room.clone(), media.clone());
+        self.read(move |db| {
+            db.prepare_cached("SELECT 1 FROM room_files WHERE media = ?1 AND room = ?2")?
+                .exists([media.as_str(), room.as_str()])
         })
         .await
     }
@@ -146,7 +173,8 @@ impl Rooms for Sqlite {
             let mut rows = found.query(params![room.as_str(), place, since])?;
             let (mut lines, mut sum) = (Vec::new(), 0);
             while let Some(row) = rows.next()? {
-                let line = line(row)?;
+                let mut line = line(row)?;
+                line.files = files::of_message(db, &room, &line.message)?;
                 sum += line.text.len();
                 if !lines.is_empty() && sum > bytes {
                     break;
@@ -194,5 +222,6 @@ fn line(row: &Row<'_>) -> rusqlite::Result<RoomMessage> {
         edited: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
         entry: row.get::<_, Option<String>>(6)?.map(EntryId::from),
         delivered: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),
+        files: Vec::new(),
     })
 }

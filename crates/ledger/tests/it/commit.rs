@@ -53,6 +53,7 @@ stories! {
                 edited: None,
                 entry: None,
                 delivered: None,
+                files: Vec::new(),
             };
             rooms.say(&"web-1".into(), line).await
         });

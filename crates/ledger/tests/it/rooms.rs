@@ -23,6 +23,7 @@ pub fn line(book: &Book, message: &str, by_agent: bool, text: &str) -> RoomMessa
         edited: None,
         entry: None,
         delivered: None,
+        files: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 // The list of messages on the page, by message id, in the order they were sent.
 
 import { copyable } from "./code.js";
+import { shown } from "./files.js";
 
 /** Largest distance from the end, in pixels, at which the page scrolls to new messages by itself. */
 const NEAR = 120;
@@ -10,8 +11,10 @@ export class Lines {
   #room;
   #latest;
   #known = new Map();
+  #fileUrl;
 
-  constructor(list, room, latest) {
+  constructor(list, room, latest, fileUrl) {
+    this.#fileUrl = fileUrl;
     this.#list = list;
     this.#room = room;
     this.#latest = latest;
@@ -108,13 +111,20 @@ export class Lines {
     const body = item.querySelector(".body");
     item.dataset.said = line.said;
     // An answer that became shorter leaves empty messages, which are hidden.
-    item.hidden = line.text === "";
+    item.hidden = line.text === "" && !line.files?.length && !item.querySelector(".files");
     // The server rendered this HTML and escaped the agent's text. Without HTML, the text is shown unrendered.
     body.classList.toggle("plain", !line.html);
     if (line.html) {
       body.innerHTML = line.html;
       copyable(body);
     } else body.textContent = line.text;
+    if (line.files?.length && !item.querySelector(".files")) {
+      const files = document.createElement("div");
+      files.className = "files";
+      files.append(...shown(line.files, this.#fileUrl));
+      body.after(files);
+    }
+    body.hidden = line.text === "";
     // A delivered message stays delivered, even if an older event comes later.
     if (typeof line.delivered === "boolean" && item.dataset.delivered !== "true") item.dataset.delivered = String(line.delivered);
     this.#about(item);

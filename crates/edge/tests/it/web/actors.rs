@@ -38,12 +38,13 @@ pub struct TestServer {
     pub web: Arc<Web>,
     pub clock: Timepiece,
     pub closing: CancellationToken,
-    ledger: Ledger,
+    pub ledger: Ledger,
     identity: Identity,
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,
-    pub media_folder: tempfile::TempDir,
+    _media_folder: tempfile::TempDir,
+    pub relay: Relay,
 }
 
 struct WebEnrolment(Accounts);
@@ -208,7 +209,17 @@ impl TestServer {
         for tenant in ["acme", "umbrella"] {
             identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default(), media_folder }
+        Self {
+            web,
+            clock,
+            closing,
+            ledger,
+            identity,
+            doors,
+            people: Mutex::default(),
+            _media_folder: media_folder,
+            relay,
+        }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
@@ -346,7 +357,7 @@ async fn read(response: http::Response<Body>) -> PageResponse {
     PageResponse {
         status: parts.status,
         headers: parts.headers,
-        text: String::from_utf8(bytes.to_vec()).unwrap(),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
     }
 }
 

@@ -212,6 +212,7 @@ async fn an_answer_that_comes_before_the_acknowledgement_is_noted_leaves_no_turn
         edited: None,
         entry: None,
         delivered: None,
+        files: Vec::new(),
     };
     server.rooms().say(&room.as_str().into(), line).await.unwrap();
     assert_eq!(page.hears().await.name, "line");
