@@ -49,7 +49,7 @@ impl RelayThings {
         Self {
             gateway: Name::of_id(&text(&actors.heron, "gateway_id")),
             enrolment_token: Name::of_id(&text(&made, "token")),
-            media: Name::new(&text(&stored, "id"), &MediaId::mint().to_string()),
+            media: Name::new(&text(&stored, "id"), MediaId::mint().as_str()),
             wrong_secrets: vec![
                 ("a guess", "0".repeat(64)),
                 ("another agent of acme", text(&actors.wren, "secret")),
