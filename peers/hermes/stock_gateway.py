@@ -25,7 +25,7 @@ def config(model_base_url: str) -> dict:
     return {
         "model": {
             "default": MODEL, "provider": "custom", "base_url": model_base_url, "api_key": "x",
-            "context_length": CONTEXT_LENGTH,
+            "context_length": CONTEXT_LENGTH, "supports_vision": True,
         },
         # One cheap tool, so that a scripted turn can call one. No shell, no browser, no web.
         "toolsets": ["todo"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from child import Child, call, clean_environment, posthouse
+from child import Child, call, clean_environment, direct, posthouse
 from waiting import until
 
 # Unique, so that the search for leaked secrets finds it.
@@ -46,6 +48,16 @@ class Telegram(Child):
         person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
         pressed = {"bot": int(bot), "chat_id": chat, "from": person, "callback_data": payload, "message_id": message}
         return self._control("POST", "inject", pressed)
+
+    def photo(self, bot: str, chat: int, picture: bytes, caption: str) -> int:
+        """A person sends a picture to the bot. Returns the update's id."""
+        request = urllib.request.Request(f"{self.url}/_stand-in/files?name=cat.png", picture, method="POST")
+        with direct.open(request, timeout=30) as answer:
+            file_id = json.load(answer)["file_id"]
+        person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
+        message = {"chat": {"id": chat, "type": "private", "first_name": "Ann"}, "from": person, "caption": caption,
+                   "photo": [{"file_id": file_id, "file_unique_id": file_id, "width": 1, "height": 1}]}
+        return self._control("POST", "inject", {"bot": int(bot), "update": {"message": message}})["update_id"]
 
     def rows(self, **filter: Any) -> list[dict[str, Any]]:
         found = self._control("GET", "transcript?" + urlencode(filter))

@@ -38,11 +38,31 @@ class Page:
         self._reader.join(10)
         self._stream.close()
 
-    def say(self, text: str) -> dict[str, Any]:
-        """Writes a message. Returns when the server has accepted it."""
-        status, answer = self._post(self._url("messages"), {"text": text, "nonce": uuid.uuid4().hex})
+    def say(self, text: str, *files: str) -> dict[str, Any]:
+        """Writes a message with uploaded files. Returns when the server has accepted it."""
+        message = {"text": text, "nonce": uuid.uuid4().hex, "files": list(files)}
+        status, answer = self._post(self._url("messages"), message)
         assert status == 200, f"web chat: {status} {answer}"
         return answer
+
+    def upload(self, name: str, mime: str, content: bytes) -> str:
+        """Uploads a file for a message. Returns its id."""
+        headers = self._own_origin() | {"Content-Type": mime, "X-Media-Filename": name}
+        request = urllib.request.Request(self._url("files"), content, headers, method="POST")
+        with direct.open(request, timeout=30) as answer:
+            return json.load(answer)["media_id"]
+
+    def file(self, name: str, timeout: float = 60.0) -> bytes:
+        """Waits for a file of the agent and downloads it."""
+        def look() -> str | None:
+            with self._changed:
+                lines = [line for line in self._shown.values() if line["author"] == "agent"]
+            return next((file["media_id"] for line in lines for file in line["files"] if file["filename"] == name), None)
+
+        found = until(f"{name} on the page of {self._person}", look, timeout)
+        request = urllib.request.Request(f"{self._url('files')}/{found}", headers={"Cookie": self._cookie})
+        with direct.open(request, timeout=30) as answer:
+            return answer.read()
 
     def answers(self) -> list[str]:
         """The agent's messages on the page, oldest first, with the draft of its next one."""
@@ -93,8 +113,11 @@ class Page:
             return answer.headers["Set-Cookie"].split(";")[0]
 
     def _post(self, url: str, body: dict[str, Any]) -> tuple[int, Any]:
+        return call("POST", url, body, self._own_origin())
+
+    def _own_origin(self) -> dict[str, str]:
         # Requests that change something must have the page's own origin.
-        return call("POST", url, body, {"Origin": self._server.url, "Cookie": self._cookie})
+        return {"Origin": self._server.url, "Cookie": self._cookie}
 
     def _url(self, what: str) -> str:
         return f"{self._server.url}/chat/api/rooms/{self._room}/{what}"

@@ -86,6 +86,7 @@ impl From<relay::Fault> for AdminProblem {
         match fault {
             relay::Fault::Ledger(fault) => fault.into(),
             relay::Fault::Identity(fault) => fault.into(),
+            fault @ relay::Fault::Disk(_) => AdminProblem::fault(&fault, false),
         }
     }
 }

@@ -8,6 +8,7 @@ mod auth;
 mod carry;
 mod drafts;
 mod enrol;
+mod files;
 mod hub;
 mod invitations;
 mod locks;
@@ -36,7 +37,7 @@ use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{ChatId, Descriptor, InstanceId, MessageId};
-use relay::{Carried, Order, StopRule};
+use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
@@ -45,7 +46,7 @@ use crate::follow_up::{FollowUp, FollowedUp};
 use crate::intake::Intake;
 use crate::platform::{
     BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, VerifiedBody, WebhookRefusal,
+    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
@@ -66,12 +67,13 @@ pub const NAME: &str = "web";
 pub const LIMIT: usize = 32_000;
 
 /// The ops that the web chat carries out.
-const OPS: [&str; 10] = [
+const OPS: [&str; 11] = [
     "send",
     "edit",
     "typing",
     "follow_up",
     "get_chat_info",
+    "send_media",
     "prompt",
     "react",
     "thread_create",
@@ -201,6 +203,19 @@ impl Platform for Web {
 
     fn knows_thread_names(&self) -> bool {
         true
+    }
+
+    async fn send_media(&self, _bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
+        self.send_file(order, media).await
+    }
+
+    async fn fetch_media(
+        &self,
+        _bot: &OpenedBot,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        files::fetch(reference, into).await
     }
 
     async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {

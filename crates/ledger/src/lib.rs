@@ -76,7 +76,7 @@ pub use receipts::{
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
-pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomMarks, RoomMessage, Rooms};
+pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomFile, RoomMarks, RoomMessage, Rooms, UNSENT_FILES};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
     Instance, PlaceOwner, Removed, Roster, Route, RouteOrigin, RouteTo, Tenant,

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId, ThreadId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MediaId, MessageId, ThreadId};
 
 use crate::Fault;
 
@@ -33,6 +33,8 @@ pub struct RoomMessage {
     /// Time at which the agent's acknowledgement of that entry was noticed.
     pub delivered: Option<Moment>,
     pub marks: RoomMarks,
+    /// Its files, in order.
+    pub files: Vec<RoomFile>,
 }
 
 /// What a message has besides its text.
@@ -49,6 +51,20 @@ pub struct RoomMarks {
 /// The largest number of reactions to one message. The oldest is removed first.
 pub const ROOM_REACTIONS: usize = 4;
 
+/// A file in a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomFile {
+    pub media: MediaId,
+    pub mime: String,
+    pub filename: String,
+    pub size: i64,
+    /// Its bytes are no longer stored.
+    pub expired: bool,
+}
+
+/// Number of files that wait in a room for their message. Further ones are refused.
+pub const UNSENT_FILES: i64 = 20;
+
 /// Storage limit of the messages in one room. The oldest are deleted first.
 pub const ROOM_BYTES: i64 = 32 * 1024 * 1024;
 
@@ -59,7 +75,18 @@ pub trait Rooms: Send + Sync {
     async fn enter(&self, room: Room) -> Result<Option<Room>, Fault>;
     async fn room(&self, id: &ChatId) -> Result<Option<Room>, Fault>;
     async fn rooms(&self, of: &InstanceId) -> Result<Vec<Room>, Fault>;
-    /// Stores a message. The same message id again changes nothing. Past [`ROOM_BYTES`] the oldest messages
+    /// Adds a file that waits for its message. False when too many wait already. It is deleted after a day.
+    async fn add_file(&self, room: &ChatId, file: RoomFile) -> Result<bool, Fault>;
+    /// Those of the files that are in this room and wait for a message, or are already part of this one.
+    async fn files_for(
+        &self,
+        room: &ChatId,
+        message: &MessageId,
+        media: Vec<MediaId>,
+    ) -> Result<Vec<RoomFile>, Fault>;
+    /// Whether the file is in this room.
+    async fn has_file(&self, room: &ChatId, media: &MediaId) -> Result<bool, Fault>;
+    /// Stores a message with its files. The same message id again changes nothing. Past [`ROOM_BYTES`] the oldest messages
     /// are deleted.
     async fn say(&self, room: &ChatId, line: RoomMessage) -> Result<(), Fault>;
     /// Edits a message of the agent. False when the agent has none with that id.

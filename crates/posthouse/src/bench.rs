@@ -14,6 +14,7 @@ mod floor;
 mod idle;
 mod load;
 mod machine;
+mod media;
 mod neighbours;
 mod peak;
 mod post;
@@ -85,6 +86,8 @@ enum RelayMeasurement {
     Tenants,
     /// Messages of one tenant while another tenant floods the server
     Neighbours,
+    /// Files that pass in both directions, and the memory of the server meanwhile
+    Media,
     /// From exec to ready
     Start,
 }
@@ -151,6 +154,10 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
             "neighbours: one tenant's messages while another floods by notify, junk, big answers and wakes",
         );
         neighbours::measure(&bench_folder, args, &mut report).await.context("neighbours")?;
+    }
+    if args.wants(RelayMeasurement::Media) {
+        print_progress(&format!("media: {} files of {} MiB up and down", media::FILES, media::SIZE >> 20));
+        media::measure(&bench_folder, &mut report).await.context("media")?;
     }
     report.compare();
     if args.json {

@@ -58,6 +58,7 @@ impl Egress for EgressRouter {
             order.action,
             Action::Send { .. }
                 | Action::Edit { .. }
+                | Action::SendMedia { .. }
                 | Action::Prompt { .. }
                 | Action::Draft { is_final: true, .. }
         );

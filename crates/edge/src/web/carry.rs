@@ -119,6 +119,7 @@ impl Web {
                 entry: None,
                 delivered: None,
                 marks: RoomMarks { thread: thread.clone(), ..RoomMarks::default() },
+                files: Vec::new(),
             };
             self.write(room, line).await?;
         }
@@ -159,6 +160,7 @@ impl Web {
                 entry: None,
                 delivered: None,
                 marks: RoomMarks::default(),
+                files: Vec::new(),
             };
             self.write(room, line).await?;
         }
@@ -225,7 +227,7 @@ pub(super) fn part(first: &MessageId, number: usize) -> MessageId {
 
 /// The outcome of a failed transaction. It stored nothing, so the agent can safely retry; the word `network` makes a
 /// stock agent do so (relay contract section 11.4).
-fn not_written(fault: &ledger::Fault) -> Carried {
+pub(super) fn not_written(fault: &ledger::Fault) -> Carried {
     tracing::error!(%fault, "the web chat could not store a message");
     Outcome::failed("network: the server could not store the message").into()
 }

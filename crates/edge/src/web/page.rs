@@ -13,11 +13,12 @@ use super::problem::ChatProblem;
 const HTML: &str = include_str!("page/page.html");
 
 /// Name, content type and text.
-const ASSETS: [(&str, &str, &str); 6] = [
+const ASSETS: [(&str, &str, &str); 7] = [
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("lines.js", "text/javascript; charset=utf-8", include_str!("page/lines.js")),
     ("marks.js", "text/javascript; charset=utf-8", include_str!("page/marks.js")),
+    ("files.js", "text/javascript; charset=utf-8", include_str!("page/files.js")),
     ("code.js", "text/javascript; charset=utf-8", include_str!("page/code.js")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];

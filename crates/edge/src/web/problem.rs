@@ -34,6 +34,18 @@ impl ChatProblem {
     pub(super) const TOO_LONG: ChatProblem =
         ChatProblem::fixed(StatusCode::PAYLOAD_TOO_LARGE, "too_long", "the message is too long");
 
+    pub(super) const FILE_TOO_LARGE: ChatProblem =
+        ChatProblem::fixed(StatusCode::PAYLOAD_TOO_LARGE, "too_long", "the file is larger than 25 MiB");
+
+    pub(super) const FILE_TOO_SLOW: ChatProblem =
+        ChatProblem::fixed(StatusCode::REQUEST_TIMEOUT, "too_slow", "the file took too long to arrive");
+
+    pub(super) const TOO_MANY_FILES: ChatProblem = ChatProblem::fixed(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_files",
+        "too many files are waiting; send them first, or try again later",
+    );
+
     pub(super) const NAME_TAKEN: ChatProblem = ChatProblem::fixed(
         StatusCode::CONFLICT,
         "name_taken",

@@ -12,9 +12,11 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::{Identity, fingerprint};
-use ledger::{Audit, Deed, LimitReached, Room, RoomMarks, RoomMessage};
+use ledger::{Audit, Deed, LimitReached, Room, RoomFile, RoomMarks, RoomMessage};
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, MessageId, MessageType, ThreadId, id};
+use posthouse_wire::{
+    ChatId, DedupKey, EntryId, Event, InstanceId, MediaId, MessageId, MessageType, ThreadId, id,
+};
 use relay::{Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +28,7 @@ use super::enrol::{Enrol, EnrolRefused};
 use super::message_place::MessagePlace;
 use super::person::source;
 use super::problem::ChatProblem;
-use super::{LIMIT, Web, bot_ref, page, presses, session, stream};
+use super::{LIMIT, Web, bot_ref, files, page, presses, session, stream};
 use crate::bots::Bots;
 use crate::intake::{Intake, IntakeResult};
 use crate::metrics::Metrics;
@@ -82,6 +84,8 @@ const ENDPOINTS: &[Endpoint<ChatPage>] = &[
     Endpoint::closed("GET", "/chat/api/rooms/{room}/stream", || get(watch)),
     Endpoint::closed("POST", "/chat/api/rooms/{room}/messages", || post(speak)),
     Endpoint::closed("POST", "/chat/api/rooms/{room}/presses", || post(presses::press)),
+    Endpoint::closed("POST", "/chat/api/rooms/{room}/files", || post(files::upload)),
+    Endpoint::closed("GET", "/chat/api/rooms/{room}/files/{file}", || get(files::download)),
     Endpoint::closed("POST", "/chat/api/stop", || post(stop)),
 ];
 
@@ -236,6 +240,9 @@ struct PostedMessage {
     /// The message that it replies to, and the thread that it is written in.
     reply_to: Option<MessageId>,
     thread: Option<ThreadId>,
+    /// Ids of files that were uploaded in this room.
+    #[serde(default)]
+    files: Vec<MediaId>,
 }
 
 async fn speak(
@@ -244,8 +251,8 @@ async fn speak(
     Path(room): Path<String>,
     body: Body,
 ) -> PageResult {
-    let PostedMessage { text, nonce, reply_to, thread } = read(body)?;
-    if text.trim().is_empty() {
+    let PostedMessage { text, nonce, reply_to, thread, files: chosen } = read(body)?;
+    if text.trim().is_empty() && chosen.is_empty() {
         return Err(ChatProblem::unfit("the message is empty"));
     }
     if text.chars().count() > LIMIT {
@@ -256,6 +263,9 @@ async fn speak(
     if !fits {
         return Err(ChatProblem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
+    if chosen.len() > files::FILES {
+        return Err(ChatProblem::unfit("a message has at most 10 files"));
+    }
     let room = open(&chat, &visitor, &room.into()).await?;
     let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else {
         return Err(ChatProblem::NOT_FOUND);
@@ -264,9 +274,14 @@ async fn speak(
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
     let place = MessagePlace::find(&chat.web, &room, reply_to, thread).await?;
-    let mut arrival = arrival(&room, &message, &nonce, &text, received);
-    place.mark(&room, &mut arrival.event);
-    let reading = Reading { arrivals: vec![arrival], ..Reading::default() };
+    let wanted = chosen.len();
+    let files = chat.web.rooms.files_for(&room.id, &message, chosen).await?;
+    if files.len() < wanted {
+        return Err(ChatProblem::unfit("a file of this message is not in this room"));
+    }
+    let mut arrived = arrival(&room, &message, &nonce, &text, &files, received);
+    place.mark(&room, &mut arrived.event);
+    let reading = Reading { arrivals: vec![arrived], ..Reading::default() };
 
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
@@ -283,6 +298,7 @@ async fn speak(
         entry: Some(entry.clone()),
         delivered: None,
         marks: RoomMarks { thread: place.thread, ..RoomMarks::default() },
+        files,
     };
     if line.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
@@ -301,14 +317,24 @@ pub(super) fn stored(mut result: IntakeResult) -> Result<EntryId, ChatProblem> {
     }
 }
 
-fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: Moment) -> Arrival {
+fn arrival(
+    room: &Room,
+    message: &MessageId,
+    nonce: &str,
+    text: &str,
+    attached: &[RoomFile],
+    received: Moment,
+) -> Arrival {
+    let (media, references) = files::attachments(attached);
     let mut event = Event {
         text: text.to_owned(),
         source: source(room),
         message_id: Some(message.clone()),
+        message_type: files::message_type(attached).unwrap_or_default(),
+        media,
         ..Event::default()
     };
-    if event.command().is_some_and(|name| !name.is_empty()) {
+    if attached.is_empty() && event.command().is_some_and(|name| !name.is_empty()) {
         event.message_type = MessageType::Command;
     }
     Arrival {
@@ -317,7 +343,7 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
         dedup: DedupKey::from(format!("web:{}:{nonce}", room.id)),
         addressed: true,
         path: None,
-        references: Vec::new(),
+        references,
         press: None,
         album: None,
         forward: None,

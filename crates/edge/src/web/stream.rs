@@ -294,6 +294,7 @@ impl Web {
             "thread": line.marks.thread,
             "reactions": line.marks.reactions,
             "prompt": prompt.map(shown_prompt),
+            "files": line.files.iter().map(super::files::shown).collect::<Vec<_>>(),
         })
     }
 

@@ -3,6 +3,7 @@
 mod actors;
 mod admission;
 mod conversation;
+mod files;
 mod interactions;
 mod invitation;
 mod watching;

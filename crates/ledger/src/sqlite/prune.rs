@@ -80,6 +80,7 @@ pub(super) fn a_little(
         pass.forget(ENDED_ENROLL_TOKENS, now - ENROLL_TOKENS)?,
         pass.forget(ENDED_MEDIA, now)?,
         pass.forget(ENDED_SLEEP_TOKENS, now)?,
+        pass.forget(UNSENT_ROOM_FILES, now - DAY)?,
         pass.forget(ENDED_ACCESS, now)?,
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
@@ -224,6 +225,11 @@ const ENDED_MEDIA: &str = "DELETE FROM media WHERE id IN
 
 const ENDED_SLEEP_TOKENS: &str = "DELETE FROM sleep_tokens WHERE hash IN
     (SELECT hash FROM sleep_tokens WHERE ends IS NOT NULL AND ends < ?1 ORDER BY ends LIMIT ?2)";
+
+/// Files that were uploaded in a room and never sent.
+const UNSENT_ROOM_FILES: &str = "DELETE FROM room_files WHERE seq IN
+    (SELECT seq FROM room_files WHERE message IS NULL AND counted < ?1 ORDER BY counted LIMIT ?2)";
+
 const ENDED_ACCESS: &str = "DELETE FROM access_tokens WHERE hash IN
     (SELECT hash FROM access_tokens WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 

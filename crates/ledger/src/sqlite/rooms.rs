@@ -1,13 +1,15 @@
 //! SQL of web chat rooms and their messages.
 
+mod files;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId, ThreadId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MediaId, MessageId, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomMarks, RoomMessage, Rooms};
+use crate::rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomFile, RoomMarks, RoomMessage, Rooms};
 
 const LINE: &str =
     "message, by_agent, text, reply_to, said, edited, entry, delivered, thread, reactions, touched, seq";
@@ -75,7 +77,32 @@ impl Rooms for Sqlite {
                 line.delivered.map(Moment::millis),
                 line.marks.thread.as_ref().map(|thread| thread.as_str()),
             ])?;
+            files::attach(db, &room, &line)?;
             trim(db, &room)
+        })
+        .await
+    }
+
+    async fn add_file(&self, room: &ChatId, file: RoomFile) -> Result<bool, Fault> {
+        let room = room.clone();
+        self.write(move |db| files::add(db, &room, &file)).await
+    }
+
+    async fn files_for(
+        &self,
+        room: &ChatId,
+        message: &MessageId,
+        media: Vec<MediaId>,
+    ) -> Result<Vec<RoomFile>, Fault> {
+        let (room, message) = (room.clone(), message.clone());
+        self.read(move |db| files::for_message(db, &room, &message, &media)).await
+    }
+
+    async fn has_file(&self, room: &ChatId, media: &MediaId) -> Result<bool, Fault> {
+        let (room, media) = (room.clone(), media.clone());
+        self.read(move |db| {
+            db.prepare_cached("SELECT 1 FROM room_files WHERE media = ?1 AND room = ?2")?
+                .exists([media.as_str(), room.as_str()])
         })
         .await
     }
@@ -205,7 +232,8 @@ impl Rooms for Sqlite {
             let mut rows = found.query(params![room.as_str(), place, since])?;
             let (mut lines, mut sum) = (Vec::new(), 0);
             while let Some(row) = rows.next()? {
-                let line = line(row)?;
+                let mut line = line(row)?;
+                line.files = files::of_message(db, &room, &line.message)?;
                 sum += line.text.len();
                 if !lines.is_empty() && sum > bytes {
                     break;
@@ -263,5 +291,6 @@ fn line(row: &Row<'_>) -> rusqlite::Result<RoomMessage> {
             reactions: reactions(row.get(9)?),
             touched: row.get::<_, Option<i64>>(10)?.map(Moment::from_millis),
         },
+        files: Vec::new(),
     })
 }

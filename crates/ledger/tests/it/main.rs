@@ -17,6 +17,7 @@ mod full;
 mod inbox;
 mod invitations;
 mod ledger_time;
+mod media;
 mod open;
 mod outbox;
 mod poison;

@@ -24,6 +24,7 @@ pub fn line(book: &Book, message: &str, by_agent: bool, text: &str) -> RoomMessa
         entry: None,
         delivered: None,
         marks: RoomMarks::default(),
+        files: Vec::new(),
     }
 }
 

@@ -385,6 +385,7 @@ stories! {
             entry: None,
             delivered: None,
             marks: RoomMarks::default(),
+            files: Vec::new(),
         };
         rooms.say(&"web-1".into(), line).await.unwrap();
 

@@ -66,6 +66,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     }
 
     let client = reqwest::Client::new();
+    tokens.push(attachment_key(&telegram, &mut rider, &client).await);
     let door = format!("{}/door/telegram/7001", server.url);
     for (secret, body) in
         [("forged", "{}"), (WEBHOOK_SECRET, "not json"), (WEBHOOK_SECRET, "{\"update_id\":1}")]
@@ -133,7 +134,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
-    assert_eq!(tokens.len(), 27);
+    assert_eq!(tokens.len(), 28);
     for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {
@@ -168,6 +169,28 @@ const PRIVATE_KEYS: [(&[u8], &str); 2] = [
     ),
     (b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01", "IBADANBgkqhkiG9w0BAQEF"),
 ];
+
+/// The key in the URL of a picture, after it opened the picture.
+async fn attachment_key(
+    telegram: &stand_ins::telegram::TelegramStandIn,
+    rider: &mut Rider,
+    client: &reqwest::Client,
+) -> String {
+    let file = telegram.add_file("cat.png", &b"\x89PNG"[..]);
+    let person = serde_json::json!({ "id": 5, "is_bot": false, "first_name": "Ann" });
+    let message = serde_json::json!({
+        "chat": { "id": 5, "type": "private", "first_name": "Ann" }, "from": person, "caption": "look",
+        "photo": [{ "file_id": file, "width": 1, "height": 1 }],
+    });
+    telegram
+        .inject(stand_ins::telegram::Injection::update(serde_json::json!({ "message": message })))
+        .unwrap();
+    let heard = rider.hears().await;
+    let url = heard.event.media_urls.first().expect("the picture was fetched");
+    let picture = client.get(url).send().await.unwrap();
+    assert_eq!(picture.bytes().await.unwrap(), &b"\x89PNG"[..]);
+    url.split_once("?k=").unwrap().1.to_owned()
+}
 
 /// The secrets of enrolments: a token that was used, one that was not, what the used one was exchanged for, and what a
 /// gateway got that provisioned itself.

@@ -112,6 +112,19 @@ impl MediaWriter {
         self.size
     }
 
+    /// Appends the bytes of a stored file of the same tenant. `None` if they are no longer stored.
+    pub async fn copy_from(&mut self, id: &MediaId) -> Result<Option<MediaRecord>, NotKept> {
+        let store = self.store.clone();
+        let Some(record) = store.find(id).await?.filter(|record| record.tenant == self.tenant) else {
+            return Ok(None);
+        };
+        let Some(mut reader) = store.open(&record).await? else { return Ok(None) };
+        while let Some(piece) = reader.next().await {
+            self.write(piece?).await?;
+        }
+        Ok(Some(record))
+    }
+
     /// Appends a piece. After an error nothing more can be written.
     pub async fn write(&mut self, piece: Bytes) -> Result<(), NotKept> {
         if piece.is_empty() {

@@ -242,3 +242,59 @@ async fn a_file_without_its_row_is_deleted_and_a_row_without_its_file_is_no_file
     std::fs::remove_file(stored).unwrap();
     assert_eq!(gets(&server, &path, Some(&heron)).await.status, StatusCode::NOT_FOUND);
 }
+
+/// A server with files of somebody else.
+async fn foreign_server() -> String {
+    let router = axum::Router::new()
+        .route("/cat.png", axum::routing::get(|| async { ([(CONTENT_TYPE, "image/png")], "a cat") }))
+        .route("/moved", axum::routing::get(|| async { axum::response::Redirect::to("/cat.png") }))
+        .route("/huge", axum::routing::get(|| async { vec![7_u8; LARGEST_MEDIA as usize + 1] }))
+        .route("/none", axum::routing::get(|| async { StatusCode::NOT_FOUND }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn an_agent_sends_its_own_uploads_and_files_at_public_urls() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let stork = server.enrol("globex", "stork", &[bot("telegram", "7002")]).await;
+    let foreign = foreign_server().await;
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let obtains = async |of: &Agent, url: String| {
+        let source = relay::MediaSource {
+            tenant: &tenant,
+            instance: &of.instance,
+            url: &url,
+            filename: None,
+            deadline: server.clock.instant() + seconds(25),
+        };
+        server.relay.media().obtain(source).await.map_err(|reason| reason.to_string())
+    };
+    let own = uploads(&heron, "a picture").await.id();
+    let url = format!("http://any.host.example/base/relay/media/{own}");
+    assert_eq!(obtains(&heron, url.clone()).await.unwrap().id, own);
+    let absent = obtains(&heron, format!("https://house.example/relay/media/{}", MediaId::mint())).await;
+    assert_eq!(absent.as_ref().unwrap_err(), "media not found");
+    assert_eq!(obtains(&stork, url).await.unwrap_err(), absent.unwrap_err(), "of another agent");
+    let cat = obtains(&heron, format!("{foreign}/cat.png?size=1")).await.unwrap();
+    assert_eq!((cat.filename.as_str(), cat.mime.as_str(), cat.size), ("cat.png", "image/png", 5));
+    assert_eq!(cat.instance, heron.instance);
+    for (url, expected) in [
+        (format!("{foreign}/moved"), "status 303"),
+        (format!("{foreign}/none"), "status 404"),
+        (format!("{foreign}/huge"), "too long"),
+        ("http://10.0.0.1/a.png".to_owned(), "not public"),
+        ("http://[::ffff:10.0.0.1]/a.png".to_owned(), "not public"),
+        ("http://0x0a000001/a.png".to_owned(), "not public"),
+        ("file:///etc/passwd".to_owned(), "only http"),
+        ("not a url".to_owned(), "URL"),
+    ] {
+        let error = obtains(&heron, url.clone()).await.unwrap_err();
+        assert!(error.contains(expected), "{url}: {error}");
+        assert!(!error.contains("network") && !error.contains("timed out"), "{error}");
+    }
+    has_files(&server, 2).await;
+}

@@ -7,7 +7,7 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, Uri, header};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::answer::{ApiRefusal, raw};
 use super::multipart;
@@ -68,7 +68,12 @@ impl Params {
         let unreadable = || ApiRefusal::bad_request("can't parse the form");
         for part in multipart::parts(headers, body).ok_or_else(unreadable)? {
             match part.file_name {
-                Some(name) => self.1 = Some(UploadedFile { field: part.name, name, content: part.content }),
+                Some(name) => {
+                    // The transcript shows what was sent, without the bytes.
+                    let described = json!({"file_name": name, "file_size": part.content.len()});
+                    self.0.insert(part.name.clone(), described);
+                    self.1 = Some(UploadedFile { field: part.name, name, content: part.content });
+                }
                 None => {
                     let text = String::from_utf8(part.content.to_vec()).map_err(|_| unreadable())?;
                     self.0.insert(part.name, Value::String(text));

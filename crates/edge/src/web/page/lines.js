@@ -2,6 +2,7 @@
 
 import { copyable } from "./code.js";
 import { Marks } from "./marks.js";
+import { shown } from "./files.js";
 
 /** Largest distance from the end, in pixels, at which the page scrolls to new messages by itself. */
 const NEAR = 120;
@@ -13,9 +14,11 @@ export class Lines {
   #marks;
   #draft = null;
   #known = new Map();
+  #fileUrl;
 
-  constructor(list, room, latest, acts) {
+  constructor(list, room, latest, fileUrl, acts) {
     this.#marks = new Marks(acts);
+    this.#fileUrl = fileUrl;
     this.#list = list;
     this.#room = room;
     this.#latest = latest;
@@ -151,17 +154,27 @@ export class Lines {
   #fill(item, text, html) {
     const body = item.querySelector(".body");
     // An answer that became shorter leaves empty messages, which are hidden.
-    item.hidden = text === "";
+    item.hidden = text === "" && !item.querySelector(".files");
     // The server rendered this HTML and escaped the agent's text. Without HTML, the text is shown unrendered.
     body.classList.toggle("plain", !html);
     if (html) {
       body.innerHTML = html;
       copyable(body);
     } else body.textContent = text;
+    body.hidden = text === "";
+  }
+
+  #attach(item, files) {
+    if (!files?.length || item.querySelector(".files")) return;
+    const shownFiles = document.createElement("div");
+    shownFiles.className = "files";
+    shownFiles.append(...shown(files, this.#fileUrl));
+    item.querySelector(".body").after(shownFiles);
   }
 
   #write(item, line) {
     item.dataset.said = line.said;
+    this.#attach(item, line.files);
     this.#fill(item, line.text, line.html);
     // A delivered message stays delivered, even if an older event comes later.
     if (typeof line.delivered === "boolean" && item.dataset.delivered !== "true") item.dataset.delivered = String(line.delivered);

@@ -1,10 +1,13 @@
 // The page of the built-in web chat. Every URL is relative, so that the server can be mounted under any prefix.
 
 import { Lines } from "./lines.js";
+import { Chosen } from "./files.js";
 import { code } from "./code.js";
 
 const at = (id) => document.getElementById(id);
-const lines = new Lines(at("lines"), at("room"), at("latest"), { press, reply, enter: enterThread });
+const fileUrl = (id) => `chat/api/rooms/${encodeURIComponent(room)}/files/${encodeURIComponent(id)}`;
+const lines = new Lines(at("lines"), at("room"), at("latest"), fileUrl, { press, reply, enter: enterThread });
+const chosen = new Chosen(at("chosen"), () => ready());
 const LIMIT = 32000;
 const kept = {
   get: (name) => {
@@ -42,6 +45,10 @@ class Refused extends Error {
 async function call(path, body) {
   const asked = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const answer = await fetch(`chat/api/${path}`, { cache: "no-store", ...asked });
+  return answered(answer);
+}
+
+async function answered(answer) {
   if (answer.ok) return answer.json();
   const problem = await answer.json().catch(() => ({}));
   const refused = new Refused(answer.status, problem);
@@ -148,7 +155,7 @@ function tell() {
   if (agent?.connected === at("typing").hidden) shows(at("typing-text").textContent);
   at("welcome").hidden = lines.count > 0;
   at("composer").placeholder = agent ? `Write to ${agent.name}` : "Connect an agent first";
-  at("composer").disabled = !agent;
+  at("composer").disabled = at("attach").disabled = !agent;
   ready();
 }
 
@@ -190,6 +197,7 @@ async function enter() {
 }
 
 function leave() {
+  chosen.clear();
   stream?.close();
   stream = null;
   streaming = false;
@@ -306,9 +314,32 @@ function settle(nonce) {
   if (waiting.some((one) => one.nonce === nonce)) kept.set(`outbox.${room}`, waiting.filter((one) => one.nonce !== nonce));
 }
 
-function speak(text) {
+/** Uploads a file into the room. Null if it was left meanwhile. */
+async function upload(file) {
+  const mine = visit;
+  const headers = { "content-type": file.type || "application/octet-stream", "x-media-filename": encodeURIComponent(file.name) };
+  const asked = { method: "POST", cache: "no-store", headers, body: file };
+  const stored = await answered(await fetch(`chat/api/rooms/${encodeURIComponent(room)}/files`, asked));
+  return mine === visit ? stored : null;
+}
+
+async function attach(files) {
+  if (!room || files.length === 0) return;
+  at("attach").disabled = true;
+  const trouble = await chosen.add(files, upload).catch((trouble) => trouble.message);
+  at("attach").disabled = false;
+  if (trouble) say(trouble);
+}
+
+at("attach").addEventListener("click", () => at("file").click());
+at("file").addEventListener("change", () => {
+  attach([...at("file").files]);
+  at("file").value = "";
+});
+
+function speak(text, files = []) {
   const nonce = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const message = { nonce, text, said: Date.now(), reply_to: place.reply_to, thread: place.thread };
+  const message = { nonce, text, files, said: Date.now(), reply_to: place.reply_to, thread: place.thread };
   placed({});
   kept.set(`outbox.${room}`, [...outbox(), message]);
   hand(message);
@@ -316,13 +347,14 @@ function speak(text) {
 
 async function hand(message, pause = 1000) {
   const [mine, here, id] = [visit, room, `p${message.nonce}`];
-  const { text, nonce, reply_to, thread } = message;
-  if (!lines.has(id)) put({ message_id: id, author: "person", text, said: message.said, reply_to, thread, pending: true });
+  const { text, nonce, files, reply_to, thread } = message;
+  if (!lines.has(id)) put({ message_id: id, author: "person", text, files, said: message.said, reply_to, thread, pending: true });
   try {
-    await call(`rooms/${encodeURIComponent(here)}/messages`, { text, nonce, reply_to, thread });
+    const sent = { text, nonce, reply_to, thread, files: (files ?? []).map((file) => file.media_id) };
+    await call(`rooms/${encodeURIComponent(here)}/messages`, sent);
     if (mine === visit) {
       settle(message.nonce);
-      lines.put({ message_id: id, author: "person", text: message.text, said: message.said, delivered: false });
+      lines.put({ message_id: id, author: "person", text: message.text, files: message.files, said: message.said, delivered: false });
     }
   } catch (trouble) {
     if (mine !== visit) return;
@@ -331,7 +363,7 @@ async function hand(message, pause = 1000) {
       settle(message.nonce);
       lines.fail(id, `Not sent: ${trouble.message}.`, () => {
         lines.drop(id);
-        speak(message.text);
+        speak(message.text, message.files);
       });
     } else setTimeout(() => mine === visit && hand(message, Math.min(pause * 2, 15000)), pause);
   }
@@ -373,7 +405,7 @@ const composer = at("composer");
 function ready() {
   const text = composer.value;
   const length = text.length > LIMIT ? [...text].length : text.length;
-  at("send").disabled = !room || !text.trim() || length > LIMIT;
+  at("send").disabled = !room || (!text.trim() && chosen.count === 0) || length > LIMIT;
   composer.style.height = "auto";
   composer.style.height = `${composer.scrollHeight}px`;
 }
@@ -390,8 +422,8 @@ at("compose").addEventListener("submit", (event) => {
   if (at("send").disabled) return;
   const text = composer.value;
   composer.value = "";
+  speak(text, chosen.take());
   ready();
-  speak(text);
 });
 
 at("agent").addEventListener("change", () => {

@@ -44,7 +44,8 @@ pub struct TestServer {
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,
-    pub media_folder: tempfile::TempDir,
+    _media_folder: tempfile::TempDir,
+    pub relay: Relay,
 }
 
 struct WebEnrolment(Accounts);
@@ -217,7 +218,18 @@ impl TestServer {
         for tenant in ["acme", "umbrella"] {
             identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, edge, identity, doors, people: Mutex::default(), media_folder }
+        Self {
+            web,
+            clock,
+            closing,
+            ledger,
+            edge,
+            identity,
+            doors,
+            people: Mutex::default(),
+            _media_folder: media_folder,
+            relay,
+        }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
@@ -359,7 +371,7 @@ async fn read(response: http::Response<Body>) -> PageResponse {
     PageResponse {
         status: parts.status,
         headers: parts.headers,
-        text: String::from_utf8(bytes.to_vec()).unwrap(),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
     }
 }
 

@@ -213,6 +213,7 @@ async fn an_answer_that_comes_before_the_acknowledgement_is_noted_leaves_no_turn
         entry: None,
         delivered: None,
         marks: RoomMarks::default(),
+        files: Vec::new(),
     };
     server.rooms().say(&room.as_str().into(), line).await.unwrap();
     assert_eq!(page.hears().await.name, "line");

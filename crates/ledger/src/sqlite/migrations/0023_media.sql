@@ -37,3 +37,24 @@ ALTER TABLE tenants ADD COLUMN media_bytes INTEGER;
 
 -- The album that a message is a part of. Its parts are delivered as one.
 ALTER TABLE entries ADD COLUMN album TEXT;
+
+-- Files in rooms of the web chat. `message` is NULL until the person has sent the message. A row outlives its file, so
+-- that the page can say that there was one.
+CREATE TABLE room_files (
+  seq      INTEGER PRIMARY KEY,
+  media    TEXT NOT NULL UNIQUE,
+  room     TEXT NOT NULL REFERENCES rooms (id),
+  message  TEXT,
+  mime     TEXT NOT NULL,
+  filename TEXT NOT NULL,
+  size     INTEGER NOT NULL,
+  counted  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX room_files_message ON room_files (room, message);
+CREATE INDEX room_files_unsent ON room_files (counted) WHERE message IS NULL;
+CREATE TRIGGER room_files_gone AFTER DELETE ON room_files BEGIN
+  DELETE FROM media WHERE id = OLD.media;
+END;
+CREATE TRIGGER room_lines_files AFTER DELETE ON room_lines BEGIN
+  DELETE FROM room_files WHERE room = OLD.room AND message = OLD.message;
+END;

@@ -73,6 +73,7 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         "DELETE FROM made_threads WHERE instance = ?1",
         "DELETE FROM command_manifests WHERE instance = ?1",
         "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
+        "DELETE FROM room_files WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
         "DELETE FROM rooms WHERE instance = ?1",
         "DELETE FROM invitation_agents WHERE instance = ?1",
     ] {

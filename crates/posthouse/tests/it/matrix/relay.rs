@@ -1,6 +1,6 @@
 //! Permission matrix of the relay's HTTP operations. What an agent may do on its socket is in `agent_socket`.
 
-use posthouse_wire::{GatewayId, Secret, token};
+use posthouse_wire::{GatewayId, MediaId, Secret, token};
 use serde_json::{Value, json};
 
 use super::actors::{Actors, RecordedResponse, gateway_token};
@@ -11,6 +11,8 @@ use super::{Cells, Name};
 struct RelayThings {
     gateway: Name,
     enrolment_token: Name,
+    /// A file that heron uploaded.
+    media: Name,
     /// Secrets that do not belong to heron's gateway.
     wrong_secrets: Vec<(&'static str, String)>,
     /// Gateways that are known, each for its own agent.
@@ -24,9 +26,13 @@ fn text(of: &Value, name: &str) -> String {
 }
 
 impl RelayThings {
-    fn make(actors: &Actors) -> Self {
+    async fn make(actors: &Actors) -> Self {
         let words = ["enroll-token", "create", "--tenant", "acme", "--agent", "heron"];
         let made = actors.server.does(&words);
+        let own = WrongCaller::bearer("heron", &gateway_token(&actors.heron));
+        let stored = actors.sends(&own, "POST", &uploads()).await;
+        assert_eq!(stored.status, 200, "{}", stored.whole());
+        let stored = stored.json();
         let mut stranger = actors.wren.clone();
         stranger["gateway_id"] = "gw-nobody".into();
         let mut guess = actors.heron.clone();
@@ -43,6 +49,7 @@ impl RelayThings {
         Self {
             gateway: Name::of_id(&text(&actors.heron, "gateway_id")),
             enrolment_token: Name::of_id(&text(&made, "token")),
+            media: Name::new(&text(&stored, "id"), MediaId::mint().as_str()),
             wrong_secrets: vec![
                 ("a guess", "0".repeat(64)),
                 ("another agent of acme", text(&actors.wren, "secret")),
@@ -109,12 +116,37 @@ fn row(actors: &Actors, things: &RelayThings, method: &str, at: &str) -> Option<
             };
             asks([probe(&actors.instance), probe(&things.gateway)])
         }
+        ("POST", "/relay/media") => {
+            asks([Probe::new(&Name::new("", ""), |_| uploads())
+                .refused_to(&things.no_gateways, is_unauthorized)])
+        }
+        ("GET", "/relay/media/{id}") => {
+            let is_absent: fn(&RecordedResponse) -> bool = |heard| heard.status == 404;
+            let own = WrongCaller::bearer("heron", &gateway_token(&actors.heron));
+            let nobody = WrongCaller::new("nobody", &[]);
+            let gets = |id: &str| DoorRequest::to(&format!("/relay/media/{id}"));
+            let guesses = |id: &str| DoorRequest::to(&format!("/relay/media/{id}?k={}", "0".repeat(32)));
+            asks([
+                Probe::new(&things.media, gets)
+                    .exists_for(&own)
+                    .refused_to(&things.other_gateways, is_absent)
+                    .refused_to(&things.no_gateways, is_absent)
+                    .refused_to(std::slice::from_ref(&nobody), is_absent),
+                Probe::new(&things.media, guesses)
+                    .refused_to(&things.other_gateways, is_absent)
+                    .refused_to(&[nobody], is_absent),
+            ])
+        }
         _ => None,
     }
 }
 
+fn uploads() -> DoorRequest {
+    DoorRequest { body: Some("a file".to_owned()), ..DoorRequest::to("/relay/media") }
+}
+
 pub async fn fill(actors: &Actors, cells: &mut Cells) {
-    let things = RelayThings::make(actors);
+    let things = RelayThings::make(actors).await;
     doors::fill(actors, cells, "relay", relay::OPERATIONS, |method, at| row(actors, &things, method, at))
         .await;
     is_undisturbed(actors, &things).await;

@@ -10,6 +10,8 @@ use super::{Cells, Name};
 struct Visitors {
     ana: WrongCaller,
     room: Name,
+    /// A file in that room.
+    file: Name,
     used_link: Name,
     withdrawn_link: Name,
     /// Invited, but not to heron.
@@ -55,10 +57,14 @@ impl Visitors {
         actors.server.does(&["invite", "remove", "dave"]);
         let enters = DoorRequest::to("/chat/api/rooms").json(&json!({ "agent": actors.instance.there }));
         let room = actors.sends(&ana, "POST", &enters).await.json()["room"].as_str().unwrap().to_owned();
+        let stored = actors.sends(&ana, "POST", &uploads(&room)).await;
+        assert_eq!(stored.status, 200, "{}", stored.whole());
+        let file = stored.json()["media_id"].as_str().unwrap().to_owned();
         let origin = ("origin", actors.server.url.as_str());
         let cookie = ana.headers.iter().find(|(name, _)| *name == "cookie").unwrap();
         let guess = format!("{}=guess", cookie.1.split_once('=').unwrap().0);
         Self {
+            file: Name::new(&file, &"0".repeat(32)),
             room: Name::of_id(&room),
             used_link: Name::of_id(&used),
             withdrawn_link: Name::of_id(&withdrawn),
@@ -129,11 +135,26 @@ fn row(actors: &Actors, visitors: &Visitors, method: &str, at: &str) -> Option<D
             let press = json!({ "message_id": "w1", "option_id": "once" });
             DoorRequest::to(&format!("/chat/api/rooms/{room}/presses")).json(&press)
         })),
+        ("POST", "/chat/api/rooms/{room}/files") => of_room(Box::new(uploads)),
+        ("GET", "/chat/api/rooms/{room}/files/{file}") => {
+            let room = visitors.room.there.clone();
+            let gets = move |file: &str| DoorRequest::to(&format!("/chat/api/rooms/{room}/files/{file}"));
+            asks([Probe::new(&visitors.file, gets)
+                .exists_for(&visitors.ana)
+                .refused_to(&visitors.elsewhere, is_absent)
+                .refused_to(std::slice::from_ref(&visitors.same_agent), is_absent)
+                .refused_to(&visitors.uninvited, is_uninvited)])
+        }
         ("POST", "/chat/api/stop") => {
             of_room(Box::new(|room| DoorRequest::to("/chat/api/stop").json(&json!({ "room": room }))))
         }
         _ => None,
     }
+}
+
+fn uploads(room: &str) -> DoorRequest {
+    let path = format!("/chat/api/rooms/{room}/files");
+    DoorRequest { body: Some("a file".to_owned()), ..DoorRequest::to(&path) }
 }
 
 pub async fn fill(actors: &mut Actors, cells: &mut Cells) {

@@ -41,11 +41,14 @@ impl Preparer<'_> {
             tenant: self.tenant.clone(),
             metrics: Arc::clone(&components.metrics),
         };
-        let timepiece = components.timepiece.clone();
+        let (timepiece, closing) = (components.timepiece.clone(), components.background.closing.clone());
         components.background.tasks.spawn(async move {
-            let prepared = match timepiece.within(FETCHED_WITHIN, fetcher.prepare(&entry)).await {
-                Ok(prepared) => prepared,
-                Err(_) => fetcher.give_up(&entry),
+            let preparing = timepiece.within(FETCHED_WITHIN, fetcher.prepare(&entry));
+            let prepared = match closing.run_until_cancelled(preparing).await {
+                Some(Ok(prepared)) => prepared,
+                Some(Err(_)) => fetcher.give_up(&entry),
+                // The entry stays stored and is prepared again after the restart.
+                None => return,
             };
             let _ = result.set(prepared);
             ready.notify_one();
