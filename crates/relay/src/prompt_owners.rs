@@ -121,6 +121,7 @@ mod tests {
             event: Bytes::from(press("/once", Some(prompt))),
             forward: None,
             album: None,
+            stale: None,
             references: Vec::new(),
         }
     }
