@@ -86,7 +86,7 @@ pub fn with(mut claims: Value, name: &str, value: Value) -> Value {
 
 /// An issuer that publishes its keys on loopback and counts the requests for them.
 pub struct Publisher {
-    url: String,
+    pub url: String,
     pub answer: Arc<Mutex<(StatusCode, String)>>,
     requests: Arc<AtomicUsize>,
 }
