@@ -1,6 +1,6 @@
 """Questions with buttons of a whole stock gateway: approvals on Telegram and on the chat page.
 
-0.20.5 asks with buttons where the platform offers them. 0.19.0 knows no prompts and asks in plain text.
+0.20.5 asks with buttons where the platform offers them. 0.19.0 cannot ask over the relay.
 """
 
 from __future__ import annotations
@@ -72,12 +72,10 @@ def test_a_denial_pressed_on_the_page_reaches_the_agent_that_asked(stock_agent: 
 
 
 @only_0_19
-def test_an_agent_without_prompts_asks_in_plain_text(stock_agent: StockAgent) -> None:
+def test_an_agent_without_prompts_runs_nothing_that_needs_an_approval(stock_agent: StockAgent) -> None:
     chat = stock_agent.chat()
     text, folder, answer = wants_to_remove(stock_agent)
     stock_agent.actors.writes(stock_agent.agent, chat.id, text)
-    stock_agent.actors.telegram.said(chat.id, "rm -rf", 60)
-    assert buttons(stock_agent, chat.id) is None and folder.exists()
-    stock_agent.actors.writes(stock_agent.agent, chat.id, "/approve")
+    # Its tool is told that the question could not be sent, and the turn goes on.
     stock_agent.actors.telegram.said(chat.id, answer, 60)
-    assert not folder.exists()
+    assert buttons(stock_agent, chat.id) is None and folder.exists()

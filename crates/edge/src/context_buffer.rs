@@ -30,11 +30,12 @@ type ContextKey = (BotRef, ChatId, Option<ThreadId>);
 /// The latest messages of groups that were for no agent. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct ContextBuffer {
-    chats: Cache<ContextKey, Arc<Mutex<ChatContext>>>,
+    chats: Cache<ContextKey, Arc<Mutex<NearbyMessages>>>,
     timepiece: Timepiece,
 }
 
-struct ChatContext {
+/// The nearby messages of one chat.
+struct NearbyMessages {
     /// Time at which an agent was last spoken to here.
     spoken: Instant,
     lines: VecDeque<(Instant, ContextLine)>,
@@ -77,7 +78,7 @@ impl ContextBuffer {
         let Some(key) = key(on, source) else { return Vec::new() };
         let now = self.timepiece.instant();
         let chat = self.chats.get_with(key, || {
-            Arc::new(Mutex::new(ChatContext { spoken: now, lines: VecDeque::new(), bytes: 0 }))
+            Arc::new(Mutex::new(NearbyMessages { spoken: now, lines: VecDeque::new(), bytes: 0 }))
         });
         let mut chat = chat.lock();
         chat.spoken = now;
