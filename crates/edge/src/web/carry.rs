@@ -13,19 +13,9 @@ use crate::split::{Unit, split};
 
 impl Web {
     pub(super) async fn carry_out(&self, order: Order) -> Carried {
-        let Some(chat) = order.action.chat_id() else {
-            return Outcome::unsupported(order.action.op()).into();
-        };
-        let room = match self.rooms.room(chat).await {
-            // Another agent's room, and a room whose invitation was withdrawn, look like a room that does not exist.
-            Ok(Some(room)) if room.instance == order.instance && room.invitation.is_some() => room,
-            Ok(_) => return Outcome::failed("chat not found").into(),
-            Err(fault) => return not_written(&fault),
-        };
-        let thread = match self.thread_of(&room, &order.action).await {
-            Ok(thread) => thread,
-            Err(NoThread::Unknown) => return Outcome::failed("thread not found").into(),
-            Err(NoThread::Fault(fault)) => return not_written(&fault),
+        let (room, thread) = match self.place_of(&order).await {
+            Ok(place) => place,
+            Err(refused) => return *refused,
         };
         let posted = self.timepiece.now();
         let prompt = AskedPrompts::of(&order);
@@ -67,11 +57,29 @@ impl Web {
         }
     }
 
+    /// The room and the thread that an order is for, or the reason why the agent may not write there.
+    pub(super) async fn place_of(&self, order: &Order) -> Result<(Room, Option<ThreadId>), Box<Carried>> {
+        let refused = |error: &str| Err(Box::new(Outcome::failed(error).into()));
+        let Some(chat) = order.action.chat_id() else { return refused("chat not found") };
+        let room = match self.rooms.room(chat).await {
+            // Another agent's room, and a room whose invitation was withdrawn, look like a room that does not exist.
+            Ok(Some(room)) if room.instance == order.instance && room.invitation.is_some() => room,
+            Ok(_) => return refused("chat not found"),
+            Err(fault) => return Err(Box::new(not_written(&fault))),
+        };
+        match self.thread_of(&room, &order.action).await {
+            Ok(thread) => Ok((room, thread)),
+            Err(NoThread::Unknown) => refused("thread not found"),
+            Err(NoThread::Fault(fault)) => Err(Box::new(not_written(&fault))),
+        }
+    }
+
     /// The thread that an action names, if the room has it.
     async fn thread_of(&self, room: &Room, action: &Action) -> Result<Option<ThreadId>, NoThread> {
         let named = match action {
             Action::Send { metadata, .. }
             | Action::Prompt { metadata, .. }
+            | Action::SendMedia { metadata, .. }
             | Action::Draft { metadata, .. } => metadata.thread_id.clone(),
             _ => None,
         };

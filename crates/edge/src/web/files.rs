@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_kit::RequestControl;
-use ledger::{MediaRecord, Room, RoomFile, RoomMessage};
+use ledger::{MediaRecord, Room, RoomFile, RoomMarks, RoomMessage};
 use posthouse_wire::event::Media;
 use posthouse_wire::{Action, MediaId, MessageId, MessageType, Outcome};
 use relay::{
@@ -208,13 +208,12 @@ fn picture_type(bytes: &[u8]) -> Option<&'static str> {
 impl Web {
     /// Puts a file of an agent into its room. The room gets a copy, because the agent's own ends after an hour.
     pub(super) async fn send_file(&self, order: Order, media: StoredMedia) -> Carried {
-        let Action::SendMedia { chat_id, content, reply_to, .. } = order.action else {
-            return Outcome::unsupported(order.action.op()).into();
+        let (room, thread) = match self.place_of(&order).await {
+            Ok(place) => place,
+            Err(refused) => return *refused,
         };
-        let room = match self.rooms.room(&chat_id).await {
-            Ok(Some(room)) if room.instance == order.instance && room.invitation.is_some() => room,
-            Ok(_) => return Outcome::failed("chat not found").into(),
-            Err(fault) => return not_written(&fault),
+        let Action::SendMedia { content, reply_to, .. } = order.action else {
+            return Outcome::unsupported(order.action.op()).into();
         };
         let copy = match copied(&media.store, &media.record).await {
             Ok(Some(copy)) => copy,
@@ -232,9 +231,10 @@ impl Web {
             entry: None,
             delivered: None,
             files: vec![room_file(&copy)],
+            marks: RoomMarks { thread, ..RoomMarks::default() },
         };
         match self.write_file(&room, line, order.ends_turn).await {
-            Ok(message) => Carried { outcome: Outcome::sent(message), posted: Some(posted) },
+            Ok(message) => Carried { outcome: Outcome::sent(message), posted: Some(posted), called: None },
             Err(fault) => not_written(&fault),
         }
     }

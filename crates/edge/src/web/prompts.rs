@@ -45,6 +45,7 @@ impl Web {
                 entry: None,
                 delivered: None,
                 marks: RoomMarks { thread: thread.clone(), ..RoomMarks::default() },
+                files: Vec::new(),
             };
             self.write_with(room, line, shown).await?;
         }

@@ -13,7 +13,7 @@ use change::ChangeArgs;
 use super::admin_client::AdminClient;
 use super::output::{Output, cell};
 use super::prompt;
-use super::staleness::{self, StaleArgs};
+use super::staleness;
 
 /// One agent.
 #[derive(Args)]

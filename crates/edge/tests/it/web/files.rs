@@ -149,6 +149,7 @@ impl TestServer {
     ) -> posthouse_wire::Outcome {
         let bot = self.bot_of(agent).await;
         let order = Order {
+            may_redeem: false,
             ends_turn: false,
             id: ActionId::mint(self.clock.now().millis()),
             tenant: self.tenant("acme").await,
