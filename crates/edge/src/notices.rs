@@ -16,7 +16,7 @@ use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
 /// Shortest time between two notices of a bot, over all its chats.
-const PER_BOT: Duration = Duration::from_secs(1);
+pub(crate) const PER_BOT: Duration = Duration::from_secs(1);
 /// Shortest time between two notices of one kind in a chat.
 const PER_CHAT: Duration = Duration::from_secs(3600);
 /// Deadline for sending a notice.
@@ -50,6 +50,10 @@ struct RecentNotices {
 impl Notices {
     pub fn new(timepiece: Timepiece, health: BotHealth) -> Self {
         Self { timepiece, health, sent: Arc::default() }
+    }
+
+    pub fn is_dead(&self, on: &BotRef) -> bool {
+        self.health.is_dead(on)
     }
 
     /// Whether this bot may send a notice now.

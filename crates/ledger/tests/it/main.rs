@@ -26,6 +26,7 @@ mod receipts;
 mod rooms;
 mod roster;
 mod server_keys;
+mod sleep;
 mod staleness;
 mod tokens;
 mod trace;
