@@ -16,7 +16,7 @@ use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
 /// Shortest time between two notices of a bot, over all its chats.
-const PER_BOT: Duration = Duration::from_secs(1);
+pub(crate) const PER_BOT: Duration = Duration::from_secs(1);
 /// Shortest time between two notices of one kind in a chat.
 const PER_CHAT: Duration = Duration::from_secs(3600);
 /// Answers to link codes in a chat, per [`PER_CHAT`]. They do not count as other notices.
@@ -59,6 +59,10 @@ struct RecentNotices {
 impl Notices {
     pub fn new(timepiece: Timepiece, health: BotHealth) -> Self {
         Self { timepiece, health, sent: Arc::default() }
+    }
+
+    pub fn is_dead(&self, on: &BotRef) -> bool {
+        self.health.is_dead(on)
     }
 
     /// Whether this bot may send a notice now.

@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_keys;
 mod shared_bot;
+mod sleep;
 mod staleness;
 mod tokens;
 mod trace;

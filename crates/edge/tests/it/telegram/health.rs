@@ -32,7 +32,7 @@ async fn running(fixture: &Fixture, bot: &OpenedBot) -> TestServer {
     server
 }
 
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
