@@ -139,10 +139,7 @@ impl Actions {
             let now = self.background.timepiece.instant();
             // Without a hello no new action begins. Only a request that began on another socket is answered.
             if !advertised.is_empty() {
-                state.turns.asked(&outbound.action, socket, proof == Proof::Client, now);
-                if let Action::Prompt { prompt_id, .. } = &outbound.action {
-                    state.prompts.asked(prompt_id, socket);
-                }
+                state.note_request(&outbound.action, socket, proof == Proof::Client, now);
             }
             if let Some(asked_by) = state.running.get_mut(&running) {
                 // The same request came again while the first is running. The one result serves both, and goes to

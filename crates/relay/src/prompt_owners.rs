@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use ledger::{Entry, Seq};
-use posthouse_wire::{EntryId, PromptId};
+use posthouse_time::Instant;
+use posthouse_wire::{Action, EntryId, PromptId};
 use serde::Deserialize;
 
 use crate::agent_connections::State;
@@ -77,6 +78,14 @@ pub(crate) fn pressed_prompt(event: &[u8]) -> Option<String> {
 }
 
 impl State {
+    /// Records a request of a socket: what it shows about its turn, and the prompt that it asks.
+    pub fn note_request(&mut self, action: &Action, socket: u64, is_ours: bool, now: Instant) {
+        self.turns.asked(action, socket, is_ours, now);
+        if let Action::Prompt { prompt_id, .. } = action {
+            self.prompts.asked(prompt_id, socket);
+        }
+    }
+
     /// Hands a press to the open socket that asked, if that is another one than `live`. True when `live` must not
     /// deliver it.
     pub fn hand_to_asker(&mut self, live: u64, prompt: &str, entry: &Entry, line: Option<String>) -> bool {
