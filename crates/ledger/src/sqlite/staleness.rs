@@ -202,7 +202,7 @@ fn expire_one(
         .optional()?;
     if waiting.is_some() {
         db.prepare_cached(
-            "UPDATE entries SET fate = 'stale', event = NULL, refs = NULL, ended = ?2, counted = ledger_time()
+            "UPDATE entries SET fate = 'stale', event = NULL, refs = NULL, forward = NULL, ended = ?2, counted = ledger_time()
              WHERE seq = ?1",
         )?
         .execute(params![seq, now.millis()])?;

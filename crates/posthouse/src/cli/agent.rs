@@ -63,7 +63,7 @@ pub enum Command {
         posthouse agent change heron --generation newer\n  \
         posthouse agent change heron --gateway gw_… --wake-url https://laptop.example/wake --bot telegram:7001"
     )]
-    Change(ChangeArgs),
+    Change(Box<ChangeArgs>),
     /// Prints the settings with which a stock agent hands its cron jobs to this server
     #[command(after_help = "Example:\n  posthouse agent cron heron --callback-url http://127.0.0.1:8642\n\n\
         The login of the agent (auth.json) is printed once, by `agent create`. To get a new one:\n  \

@@ -44,7 +44,7 @@ pub(in crate::sqlite) fn deprovision(
     for whose in ["fate IS NULL", "fate = 'dead'"] {
         db.execute(
             &format!(
-                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, forward = NULL, ended = ?2,
                    counted = ledger_time()
                  WHERE instance = ?1 AND {whose}"
             ),

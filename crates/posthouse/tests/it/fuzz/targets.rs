@@ -98,7 +98,7 @@ pub fn actions() -> Target {
             bot_id: None,
         };
         match &action {
-            Action::Unsupported { missing, .. } => format!("{missing:?}"),
+            Action::Unsupported { fault, .. } => format!("{fault:?}"),
             _ => {
                 reads_again(&FromGateway::Outbound(outbound));
                 let written = serde_json::to_string(&action).unwrap_or_default();
