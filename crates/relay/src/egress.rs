@@ -5,7 +5,7 @@ use ledger::BotRef;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::{Action, ActionId, Descriptor, InstanceId, Outcome, TenantId};
 
-use crate::media::{MediaWriter, NotKept};
+use crate::media::{MediaNotKept, MediaWriter};
 use crate::stream_cursor::without_cursor;
 
 /// An action that has passed the relay's permission checks and may be carried out.
@@ -81,11 +81,11 @@ pub enum NotFetched {
     Gone,
     /// The platform did not answer in time.
     NoAnswer,
-    NotKept(NotKept),
+    NotKept(MediaNotKept),
 }
 
-impl From<NotKept> for NotFetched {
-    fn from(reason: NotKept) -> Self {
+impl From<MediaNotKept> for NotFetched {
+    fn from(reason: MediaNotKept) -> Self {
         NotFetched::NotKept(reason)
     }
 }

@@ -56,8 +56,8 @@ pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
 pub use media::{
-    LARGEST_MEDIA, MEDIA_LIFE, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter, NewMedia,
-    NotKept, NotObtained, media_in_url, safe_filename, safe_type, type_of_name,
+    LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter,
+    NewMedia, NotObtained, media_in_url, safe_filename, safe_type, type_of_name,
 };
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;

@@ -10,9 +10,9 @@ mod disk_threads;
 mod filename;
 mod files;
 mod placeholders;
-mod places;
 mod reader;
 mod sources;
+mod transfer_places;
 mod writer;
 
 use std::collections::{HashMap, HashSet};
@@ -28,14 +28,14 @@ use posthouse_wire::{MediaFile, MediaId, TenantId};
 
 use self::disk_threads::DiskThreads;
 use self::files::MediaFolder;
-use self::places::Places;
+use self::transfer_places::TransferPlaces;
 use crate::Fault;
 pub(crate) use attachments::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent, merged};
 pub(crate) use filename::name_in_header;
 pub use filename::{safe_filename, safe_type, type_of_name};
 pub use reader::MediaReader;
 pub use sources::{MediaSource, NotObtained};
-pub use writer::{MediaWriter, NewMedia, NotKept};
+pub use writer::{MediaNotKept, MediaWriter, NewMedia};
 
 /// The largest file, in bytes (relay contract section 20).
 pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
@@ -70,9 +70,9 @@ struct StoreState {
     usage: Arc<dyn Usage>,
     threads: DiskThreads,
     folder: MediaFolder,
-    uploads: Places,
-    downloads: Places,
-    fetches: Places,
+    uploads: TransferPlaces,
+    downloads: TransferPlaces,
+    fetches: TransferPlaces,
     /// Bytes of files that are being written, which have no row yet.
     unfinished: Mutex<HashMap<TenantId, i64>>,
     /// Files that are in their place and get their row now.
@@ -90,9 +90,9 @@ impl MediaStore {
             usage,
             threads: DiskThreads::default(),
             folder: MediaFolder::new(folder),
-            uploads: Places::new(UPLOADS, OF_A_TENANT, timepiece.clone()),
-            downloads: Places::new(DOWNLOADS, OF_A_TENANT, timepiece.clone()),
-            fetches: Places::new(FETCHES, FETCHES_OF_A_TENANT, timepiece.clone()),
+            uploads: TransferPlaces::new(UPLOADS, OF_A_TENANT, timepiece.clone()),
+            downloads: TransferPlaces::new(DOWNLOADS, OF_A_TENANT, timepiece.clone()),
+            fetches: TransferPlaces::new(FETCHES, FETCHES_OF_A_TENANT, timepiece.clone()),
             unfinished: Mutex::default(),
             finishing: Mutex::default(),
             public_url,

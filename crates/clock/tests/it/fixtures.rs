@@ -147,6 +147,12 @@ impl TestServer {
             identity: identity.clone(),
             bus,
             errand: errand.clone(),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: "/nonexistent/media".into(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: time.clone(),
         });
         let signer = vault.signer(config.signing).await.unwrap();

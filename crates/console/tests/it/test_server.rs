@@ -68,6 +68,12 @@ impl TestServer {
             identity: identity.clone(),
             bus,
             errand: errand.clone(),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: "/nonexistent/media".into(),
+                public_url: "https://house.example".to_owned(),
+            },
             timepiece: timepiece.clone(),
         });
         let signer = vault.signer(Algorithm::Es256).await.unwrap();

@@ -15,7 +15,7 @@ use ledger::{MediaRecord, Room, RoomFile, RoomMarks, RoomMessage};
 use posthouse_wire::event::Media;
 use posthouse_wire::{Action, MediaId, MessageId, MessageType, Outcome};
 use relay::{
-    Carried, FetchedMedia, MediaReader, MediaStore, MediaWriter, NewMedia, NotFetched, NotKept, Order,
+    Carried, FetchedMedia, MediaNotKept, MediaReader, MediaStore, MediaWriter, NewMedia, NotFetched, Order,
 };
 use serde_json::{Value, json};
 
@@ -253,7 +253,7 @@ impl Web {
     }
 }
 
-async fn copied(store: &MediaStore, record: &MediaRecord) -> Result<Option<MediaRecord>, NotKept> {
+async fn copied(store: &MediaStore, record: &MediaRecord) -> Result<Option<MediaRecord>, MediaNotKept> {
     let mut writer = store.begin(&record.tenant, u64::try_from(record.size).ok()).await?;
     if writer.copy_from(&record.id).await?.is_none() {
         return Ok(None);
@@ -268,15 +268,15 @@ async fn copied(store: &MediaStore, record: &MediaRecord) -> Result<Option<Media
     writer.keep(new).await.map(Some)
 }
 
-impl From<NotKept> for ChatProblem {
-    fn from(reason: NotKept) -> Self {
+impl From<MediaNotKept> for ChatProblem {
+    fn from(reason: MediaNotKept) -> Self {
         match reason {
-            NotKept::Empty => ChatProblem::unfit("the file is empty"),
-            NotKept::TooLarge => ChatProblem::FILE_TOO_LARGE,
-            NotKept::NoRoom => ChatProblem::STORAGE_FULL,
-            NotKept::Busy => ChatProblem::TOO_MANY_FILES,
-            NotKept::AgentRemoved => ChatProblem::NOT_FOUND,
-            NotKept::Fault(fault) => ChatProblem::from(crate::Fault::from(fault)),
+            MediaNotKept::Empty => ChatProblem::unfit("the file is empty"),
+            MediaNotKept::TooLarge => ChatProblem::FILE_TOO_LARGE,
+            MediaNotKept::NoRoom => ChatProblem::STORAGE_FULL,
+            MediaNotKept::Busy => ChatProblem::TOO_MANY_FILES,
+            MediaNotKept::AgentRemoved => ChatProblem::NOT_FOUND,
+            MediaNotKept::Fault(fault) => ChatProblem::from(crate::Fault::from(fault)),
         }
     }
 }

@@ -86,8 +86,9 @@ mod tests {
 
     #[test]
     fn the_page_asks_only_for_parts_that_exist_and_has_no_inline_script() {
-        for (name, ..) in
-            ASSETS.iter().filter(|(name, ..)| !matches!(*name, "code.js" | "lines.js" | "marks.js"))
+        for (name, ..) in ASSETS
+            .iter()
+            .filter(|(name, ..)| !matches!(*name, "code.js" | "files.js" | "lines.js" | "marks.js"))
         {
             assert!(HTML.contains(&format!("\"chat/{name}\"")), "{name}");
         }

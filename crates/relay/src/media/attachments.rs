@@ -12,7 +12,7 @@ use posthouse_wire::event::Media;
 use posthouse_wire::{Event, MediaId, MessageType, TenantId};
 
 use super::placeholders::placeholder;
-use super::{LARGEST_MEDIA, MEDIA_LIFE, MediaStore, NewMedia, NotKept, media_in_url};
+use super::{LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, media_in_url};
 use crate::egress::{Egress, NotFetched};
 use crate::metrics::Why;
 use crate::{Fault, Metrics};
@@ -116,9 +116,9 @@ impl AttachmentFetcher {
             Ok(record) => (Some(record), "fetched"),
             Err(NotFetched::Gone) => (None, "gone"),
             Err(NotFetched::NoAnswer) => (None, "no_answer"),
-            Err(NotFetched::NotKept(NotKept::TooLarge)) => (None, "too_large"),
-            Err(NotFetched::NotKept(NotKept::NoRoom)) => (None, "no_room"),
-            Err(NotFetched::NotKept(NotKept::Fault(fault))) => {
+            Err(NotFetched::NotKept(MediaNotKept::TooLarge)) => (None, "too_large"),
+            Err(NotFetched::NotKept(MediaNotKept::NoRoom)) => (None, "no_room"),
+            Err(NotFetched::NotKept(MediaNotKept::Fault(fault))) => {
                 tracing::error!(%fault, "could not store an attachment");
                 (None, "fault")
             }
@@ -136,11 +136,11 @@ impl AttachmentFetcher {
     ) -> Result<MediaRecord, NotFetched> {
         let Attachment { id, reference, media } = attachment;
         // An earlier delivery of the same entry may have fetched it.
-        if let Some(record) = self.store.find(id).await.map_err(NotKept::Fault)? {
+        if let Some(record) = self.store.find(id).await.map_err(MediaNotKept::Fault)? {
             return Ok(record);
         }
         if media.size.is_some_and(|size| size > LARGEST_MEDIA) {
-            return Err(NotKept::TooLarge.into());
+            return Err(MediaNotKept::TooLarge.into());
         }
         let _place =
             self.store.0.fetches.take(&self.tenant, FETCHED_WITHIN).await.ok_or(NotFetched::NoAnswer)?;
@@ -191,6 +191,6 @@ pub(crate) fn merged(parts: &[Bytes]) -> Option<PreparedEvent> {
 
 impl From<Fault> for NotFetched {
     fn from(fault: Fault) -> Self {
-        NotFetched::NotKept(NotKept::Fault(fault))
+        NotFetched::NotKept(MediaNotKept::Fault(fault))
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use ledger::MediaRecord;
 
-use super::places::TransferPlace;
+use super::transfer_places::TransferPlace;
 use super::{MediaStore, PLACE_WITHIN};
 use crate::Fault;
 

@@ -9,7 +9,7 @@ use ledger::MediaRecord;
 use posthouse_time::Instant;
 use posthouse_wire::{InstanceId, MediaId, TenantId};
 
-use super::{MediaStore, NewMedia, NotKept, media_in_url};
+use super::{MediaNotKept, MediaStore, NewMedia, media_in_url};
 use crate::Fault;
 
 /// Lifetime of a downloaded file: longer than any action.
@@ -33,15 +33,15 @@ pub enum NotObtained {
     #[error("the file at the URL could not be downloaded: {0}")]
     NotDownloaded(String),
     #[error("{0}")]
-    NotKept(NotKept),
+    NotKept(MediaNotKept),
     #[error("the server could not read its record of the file")]
     Fault(#[from] Fault),
 }
 
-impl From<NotKept> for NotObtained {
-    fn from(reason: NotKept) -> Self {
+impl From<MediaNotKept> for NotObtained {
+    fn from(reason: MediaNotKept) -> Self {
         match reason {
-            NotKept::Fault(fault) => NotObtained::Fault(fault),
+            MediaNotKept::Fault(fault) => NotObtained::Fault(fault),
             reason => NotObtained::NotKept(reason),
         }
     }

@@ -8,7 +8,7 @@ use ledger::MediaRecord;
 use posthouse_wire::{InstanceId, MediaFile, MediaId, TenantId};
 
 use super::files::UnfinishedFile;
-use super::places::TransferPlace;
+use super::transfer_places::TransferPlace;
 use super::{LARGEST_MEDIA, MediaStore, PLACE_WITHIN, safe_filename, safe_type};
 use crate::Fault;
 
@@ -26,7 +26,7 @@ pub struct NewMedia {
 
 /// Reason why a file was not stored.
 #[derive(Debug, thiserror::Error)]
-pub enum NotKept {
+pub enum MediaNotKept {
     #[error("the file is empty")]
     Empty,
     #[error("too long: the file is larger than 25 MiB")]
@@ -42,15 +42,15 @@ pub enum NotKept {
     Fault(#[from] Fault),
 }
 
-impl From<ledger::Fault> for NotKept {
+impl From<ledger::Fault> for MediaNotKept {
     fn from(fault: ledger::Fault) -> Self {
-        NotKept::Fault(fault.into())
+        MediaNotKept::Fault(fault.into())
     }
 }
 
-impl From<std::io::Error> for NotKept {
+impl From<std::io::Error> for MediaNotKept {
     fn from(error: std::io::Error) -> Self {
-        NotKept::Fault(Fault::Disk(error.to_string()))
+        MediaNotKept::Fault(Fault::Disk(error.to_string()))
     }
 }
 
@@ -67,15 +67,15 @@ pub struct MediaWriter {
 
 impl MediaStore {
     /// Begins a file of this tenant. `expected` is its size as far as it is known.
-    pub async fn begin(&self, tenant: &TenantId, expected: Option<u64>) -> Result<MediaWriter, NotKept> {
+    pub async fn begin(&self, tenant: &TenantId, expected: Option<u64>) -> Result<MediaWriter, MediaNotKept> {
         let expected = expected.unwrap_or(1);
         if expected > LARGEST_MEDIA {
-            return Err(NotKept::TooLarge);
+            return Err(MediaNotKept::TooLarge);
         }
         if !self.has_room(tenant, expected) {
-            return Err(NotKept::NoRoom);
+            return Err(MediaNotKept::NoRoom);
         }
-        let place = self.0.uploads.take(tenant, PLACE_WITHIN).await.ok_or(NotKept::Busy)?;
+        let place = self.0.uploads.take(tenant, PLACE_WITHIN).await.ok_or(MediaNotKept::Busy)?;
         let (folder, name) = (self.0.folder.clone(), MediaFile::mint());
         let created = name.clone();
         let file = self.0.threads.run(move || folder.create(&created)).await??;
@@ -113,7 +113,7 @@ impl MediaWriter {
     }
 
     /// Appends the bytes of a stored file of the same tenant. `None` if they are no longer stored.
-    pub async fn copy_from(&mut self, id: &MediaId) -> Result<Option<MediaRecord>, NotKept> {
+    pub async fn copy_from(&mut self, id: &MediaId) -> Result<Option<MediaRecord>, MediaNotKept> {
         let store = self.store.clone();
         let Some(record) = store.find(id).await?.filter(|record| record.tenant == self.tenant) else {
             return Ok(None);
@@ -126,16 +126,16 @@ impl MediaWriter {
     }
 
     /// Appends a piece. After an error nothing more can be written.
-    pub async fn write(&mut self, piece: Bytes) -> Result<(), NotKept> {
+    pub async fn write(&mut self, piece: Bytes) -> Result<(), MediaNotKept> {
         if piece.is_empty() {
             return Ok(());
         }
         let length = piece.len() as u64;
         if self.size + length > LARGEST_MEDIA {
-            return Err(NotKept::TooLarge);
+            return Err(MediaNotKept::TooLarge);
         }
         if !self.store.has_room(&self.tenant, length) {
-            return Err(NotKept::NoRoom);
+            return Err(MediaNotKept::NoRoom);
         }
         self.size += length;
         self.store.count_unfinished(&self.tenant, length as i64);
@@ -146,9 +146,9 @@ impl MediaWriter {
     }
 
     /// Makes the file durable and stores its row. From then on it has its id.
-    pub async fn keep(mut self, new: NewMedia) -> Result<MediaRecord, NotKept> {
+    pub async fn keep(mut self, new: NewMedia) -> Result<MediaRecord, MediaNotKept> {
         if self.size == 0 {
-            return Err(NotKept::Empty);
+            return Err(MediaNotKept::Empty);
         }
         let file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
         let NewMedia { id, instance, mime, filename, life } = new;
@@ -169,14 +169,14 @@ impl MediaWriter {
             state.threads.run(move || folder.finish(file, &name)).await??;
             Ok(state.records.keep_media(record.clone(), state.timepiece.now() + life).await?)
         };
-        let kept: Result<bool, NotKept> = kept.await;
+        let kept: Result<bool, MediaNotKept> = kept.await;
         if !matches!(kept, Ok(true)) {
             let (folder, name) = (state.folder.clone(), self.name.clone());
             state.threads.send(move || drop(folder.delete(&name)));
         }
         match kept? {
             true => Ok(record),
-            false => Err(NotKept::AgentRemoved),
+            false => Err(MediaNotKept::AgentRemoved),
         }
     }
 }

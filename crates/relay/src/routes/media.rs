@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
-use crate::media::{MEDIA_LIFE, MediaReader, MediaWriter, NewMedia, NotKept, name_in_header};
+use crate::media::{MEDIA_LIFE, MediaNotKept, MediaReader, MediaWriter, NewMedia, name_in_header};
 use crate::{Fault, MediaStore};
 
 /// Time limits for one whole transfer, in addition to the listener's limit for each piece. A stock gateway gives up after
@@ -89,20 +89,22 @@ async fn copy(body: Body, writer: &mut MediaWriter) -> Result<(), ContractError>
     Ok(())
 }
 
-impl From<NotKept> for ContractError {
-    fn from(reason: NotKept) -> Self {
+impl From<MediaNotKept> for ContractError {
+    fn from(reason: MediaNotKept) -> Self {
         match reason {
-            NotKept::Empty => Self::malformed("the file is empty"),
-            NotKept::TooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the file is larger than 25 MiB"),
-            NotKept::NoRoom => Self::new(
+            MediaNotKept::Empty => Self::malformed("the file is empty"),
+            MediaNotKept::TooLarge => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the file is larger than 25 MiB")
+            }
+            MediaNotKept::NoRoom => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "the storage limit for files of this tenant is reached",
             ),
-            NotKept::Busy => {
+            MediaNotKept::Busy => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too many files are being uploaded: try again later")
             }
-            NotKept::AgentRemoved => Self::new(StatusCode::UNAUTHORIZED, "the agent was removed"),
-            NotKept::Fault(fault) => fault.into(),
+            MediaNotKept::AgentRemoved => Self::new(StatusCode::UNAUTHORIZED, "the agent was removed"),
+            MediaNotKept::Fault(fault) => fault.into(),
         }
     }
 }

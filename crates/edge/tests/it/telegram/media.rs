@@ -5,7 +5,7 @@ use edge::platform::{Platform, StoredMedia};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::{MediaKind, Metadata};
 use posthouse_wire::{Action, MediaId, Outcome};
-use relay::{MEDIA_LIFE, MediaStore, NewMedia, NotFetched, NotKept};
+use relay::{MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, NotFetched};
 use serde_json::Value;
 use stand_ins::telegram::{Filter, TranscriptRow};
 
@@ -119,7 +119,7 @@ async fn an_attachment_is_downloaded_by_its_id() {
     }
     server.ledger.usage().set_media_limit(&"ten_1".into(), Some(4)).await.unwrap();
     let full = fetches(format!("telegram:file:{file}")).await;
-    assert!(matches!(full, Err(NotFetched::NotKept(NotKept::NoRoom))));
+    assert!(matches!(full, Err(NotFetched::NotKept(MediaNotKept::NoRoom))));
 }
 
 #[tokio::test]

@@ -16,15 +16,15 @@ const WAITING: usize = 256;
 /// The places for one kind of transfer. A tenant that holds its share, however slow its transfers are, waits for its own
 /// places only.
 #[derive(Clone)]
-pub(super) struct Places(Arc<Mutex<FairQueue<oneshot::Sender<TransferPlace>>>>, Timepiece);
+pub(super) struct TransferPlaces(Arc<Mutex<FairQueue<oneshot::Sender<TransferPlace>>>>, Timepiece);
 
 /// A taken place. Dropping it gives it back.
 pub(super) struct TransferPlace {
-    places: Places,
+    places: TransferPlaces,
     tenant: TenantId,
 }
 
-impl Places {
+impl TransferPlaces {
     pub fn new(places: usize, of_a_tenant: usize, timepiece: Timepiece) -> Self {
         Self(Arc::new(Mutex::new(FairQueue::new(places, of_a_tenant))), timepiece)
     }
@@ -67,7 +67,7 @@ mod tests {
 
     #[tokio::test]
     async fn slow_transfers_of_one_tenant_leave_places_for_another() {
-        let places = Places::new(4, 3, Timepiece::wound(Moment::from_seconds(1)));
+        let places = TransferPlaces::new(4, 3, Timepiece::wound(Moment::from_seconds(1)));
         let (loud, quiet) = (TenantId::new("ten_loud"), TenantId::new("ten_quiet"));
         let mut held = Vec::new();
         for _ in 0..3 {
