@@ -38,6 +38,8 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
     let bearings = identity::Bearings { source: &event.source, path: None };
     let admitted = server.admitted(on, bearings, true).await.unwrap();
     let entrant = Entrant {
+        forward: None,
+        stale: None,
         event,
         id: None,
         dedup: dedup.into(),
