@@ -58,9 +58,28 @@ fn good(path: &str) -> Option<(Credential, Value)> {
             json!({ "platform": "telegram", "requireAddress": true, "freeResponseScopes": ["-100", "7"],
                 "allowOtherBots": false }),
         ),
+        "/relay/provision" => (
+            Credential::Access,
+            json!({ "gatewayId": "gw-laptop", "platform": "web", "botId": "", "gatewayEndpoint": "",
+                "routeKeys": ["-100"], "instanceId": "heron", "displayName": "Heron" }),
+        ),
+        "/manage/link" => (Credential::Gateway, json!({ "platform": "telegram" })),
+        "/manage/unlink" | "/manage/dm-default" => {
+            (Credential::Gateway, json!({ "platform": "telegram", "userId": "7" }))
+        }
+        "/manage/scope" | "/manage/scope/release" => {
+            (Credential::Gateway, json!({ "platform": "telegram", "scopeId": "-100", "channelId": "-100" }))
+        }
+        "/manage/principal" => (
+            Credential::Gateway,
+            json!({ "platform": "telegram", "policy": "allow-list", "allow": ["7", "8"] }),
+        ),
         _ => return None,
     })
 }
+
+/// Operations whose body is not JSON, and the one that ends its caller.
+const OTHER_BODIES: [&str; 3] = ["/relay/media", "/relay/sleep", "/manage/deprovision"];
 
 struct Doors {
     server: TestServer,
@@ -111,6 +130,9 @@ async fn no_body_makes_the_relay_stumble() {
     let mut heard = std::collections::BTreeMap::<(&str, u16), usize>::new();
     for operation in relay::OPERATIONS.iter().filter(|operation| operation.method == "POST") {
         let path = operation.path;
+        if OTHER_BODIES.contains(&path) {
+            continue;
+        }
         let Some((by, good)) = good(path) else {
             panic!(
                 "POST {path} has no valid body: add the arm `\"{path}\" =>` to `good` in \
@@ -129,7 +151,7 @@ async fn no_body_makes_the_relay_stumble() {
             let shown = bytes.escape_ascii().to_string();
             let (status, answer) = doors.posts(path, &by, bytes).await;
             *heard.entry((path, status)).or_default() += 1;
-            assert!(matches!(status, 200 | 400 | 403 | 409 | 413), "{path} {shown}: {status} {answer}");
+            assert!(matches!(status, 200 | 400 | 403 | 404 | 409 | 413), "{path} {shown}: {status} {answer}");
             let read: Value = serde_json::from_str(&answer).unwrap_or_default();
             assert!(status == 200 || read["error"].is_string(), "{path} {shown}: {status} {answer}");
         }
@@ -141,8 +163,9 @@ async fn no_body_makes_the_relay_stumble() {
     // Policies within the limits are all that is left of it.
     let relevance = doors.agent()["relevance"].as_array().unwrap().clone();
     assert!((1..=32).contains(&relevance.len()), "{relevance:?}");
+    // A gateway that provisions itself under another name makes an agent of its own tenant.
     let listed = doors.server.does(&["agent", "list"]);
-    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    assert!(listed["items"].as_array().unwrap().iter().all(|agent| agent["tenant"] == "acme"), "{listed}");
     // It is as well as before.
     doors.server.does(&["agent", "change", "heron", "--tenant", "acme", "--clear-relevance"]);
     let (by, body) = good("/relay/policy").unwrap();

@@ -137,6 +137,70 @@ fn row(actors: &Actors, things: &RelayThings, method: &str, at: &str) -> Option<
                     .refused_to(&[nobody], is_absent),
             ])
         }
+        ("POST", "/relay/provision") => {
+            let others = callers(actors.other_tenants.iter().chain(&actors.other_instances));
+            let provisions = |instance: &str| {
+                DoorRequest::to("/relay/provision").json(&json!({
+                    "gatewayId": "gw-probe", "platform": "web", "botId": "", "gatewayEndpoint": "",
+                    "routeKeys": [], "instanceId": instance,
+                }))
+            };
+            asks([Probe::new(&actors.instance, provisions)
+                .refused_to(&others, |heard| matches!(heard.status, 401 | 403))
+                .refused_to(&lost, is_unauthorized)
+                .refused_to(&things.other_gateways, is_unauthorized)])
+        }
+        ("POST", "/relay/sleep") => {
+            // A server without an https address makes no token; `relay_doors` has one.
+            let sleeps = |token: &str| DoorRequest::to(&format!("/relay/sleep?t={token}"));
+            let (guess, other) = (format!("phz_{}", "0".repeat(64)), format!("phz_{}", "1".repeat(64)));
+            asks([Probe::new(&Name::new(&guess, &other), sleeps)
+                .refused_to(&[WrongCaller::new("nobody", &[])], |heard| heard.status == 404)
+                .refused_to(&things.other_gateways, |heard| heard.status == 404)])
+        }
+        (_, at) if at.starts_with("/manage/") => manages(actors, things, at),
+        _ => None,
+    }
+}
+
+/// Operations about the caller itself. The credential decides whose they are; a body that names another agent is read
+/// as if it did not.
+fn manages(actors: &Actors, things: &RelayThings, at: &str) -> Option<DoorRow> {
+    let is_unauthorized: fn(&RecordedResponse) -> bool = |heard| heard.status == 401;
+    let row = |name: &Name, member: &'static str, own: fn(&RecordedResponse) -> bool| {
+        let path = at.to_owned();
+        let asked = move |value: &str| {
+            let mut body =
+                json!({ "platform": "telegram", "userId": "7", "scopeId": "-100", "policy": "owner-only" });
+            body[member] = value.into();
+            DoorRequest::to(&path).json(&body)
+        };
+        Probe::new(name, asked)
+            .refused_to(&things.other_gateways, own)
+            .refused_to(&things.no_gateways, is_unauthorized)
+    };
+    let is_done: fn(&RecordedResponse) -> bool = |heard| heard.body == r#"{"ok":true}"#;
+    let (user, scope) = (Name::new("770077", "770078"), Name::new("-1001", "-1002"));
+    match at {
+        "/manage/link" => asks([row(&actors.instance, "instanceId", |heard| heard.status == 200)
+            .varying("code")
+            .varying("expiresAt")
+            .varying("instructions")]),
+        "/manage/unlink" => asks([row(&user, "userId", is_done)]),
+        "/manage/scope" => asks([row(&scope, "scopeId", |heard| heard.status == 409)]),
+        "/manage/scope/release" => asks([row(&scope, "scopeId", is_done)]),
+        "/manage/principal" => asks([row(&actors.instance, "instanceId", is_done)]),
+        "/manage/dm-default" => asks([row(&user, "userId", |heard| heard.status == 404)]),
+        // It would end the caller, so only those ask who are no gateway.
+        "/manage/deprovision" => {
+            let asked =
+                |name: &str| DoorRequest::to("/manage/deprovision").json(&json!({ "instanceId": name }));
+            asks([Probe::new(&actors.instance, asked).refused_to(&things.no_gateways, is_unauthorized)])
+        }
+        "/manage/status" => {
+            let asked = |_: &str| DoorRequest::to("/manage/status");
+            asks([Probe::new(&Name::new("", ""), asked).refused_to(&things.no_gateways, is_unauthorized)])
+        }
         _ => None,
     }
 }
