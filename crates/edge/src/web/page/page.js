@@ -7,7 +7,7 @@ import { code } from "./code.js";
 const at = (id) => document.getElementById(id);
 const fileUrl = (id) => `chat/api/rooms/${encodeURIComponent(room)}/files/${encodeURIComponent(id)}`;
 const lines = new Lines(at("lines"), at("room"), at("latest"), fileUrl, { press, reply, enter: enterThread });
-const chosen = new Chosen(at("chosen"), () => ready());
+const attached = new Chosen(at("chosen"), () => ready());
 const LIMIT = 32000;
 const kept = {
   get: (name) => {
@@ -197,7 +197,7 @@ async function enter() {
 }
 
 function leave() {
-  chosen.clear();
+  attached.clear();
   stream?.close();
   stream = null;
   streaming = false;
@@ -326,7 +326,7 @@ async function upload(file) {
 async function attach(files) {
   if (!room || files.length === 0) return;
   at("attach").disabled = true;
-  const trouble = await chosen.add(files, upload).catch((trouble) => trouble.message);
+  const trouble = await attached.add(files, upload).catch((trouble) => trouble.message);
   at("attach").disabled = false;
   if (trouble) say(trouble);
 }
@@ -405,7 +405,7 @@ const composer = at("composer");
 function ready() {
   const text = composer.value;
   const length = text.length > LIMIT ? [...text].length : text.length;
-  at("send").disabled = !room || (!text.trim() && chosen.count === 0) || length > LIMIT;
+  at("send").disabled = !room || (!text.trim() && attached.count === 0) || length > LIMIT;
   composer.style.height = "auto";
   composer.style.height = `${composer.scrollHeight}px`;
 }
@@ -422,7 +422,7 @@ at("compose").addEventListener("submit", (event) => {
   if (at("send").disabled) return;
   const text = composer.value;
   composer.value = "";
-  speak(text, chosen.take());
+  speak(text, attached.take());
   ready();
 });
 
