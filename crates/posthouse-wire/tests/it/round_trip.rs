@@ -327,11 +327,11 @@ fn to_gateway() -> BoxedStrategy<ToGateway> {
     .boxed()
 }
 
-/// Ids that a stock reader accepts only as strings, at any place.
+/// Ids that a stock reader accepts only as strings, at any place. A gateway numbers its drafts.
 fn ids_are_strings(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().all(|(name, value)| {
-            let id = name.ends_with("_id")
+            let id = (name.ends_with("_id") && name != "draft_id")
                 || name.ends_with("Id")
                 || matches!(name.as_str(), "session_key" | "platform");
             (!id || value.is_string() || value.is_null()) && ids_are_strings(value)
