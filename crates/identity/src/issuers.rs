@@ -3,7 +3,6 @@
 //! A token is refused before anything is fetched or computed for it, unless its issuer is trusted and its claims are
 //! valid. Its signature is checked only with a key that the issuer publishes under the key id of the token.
 
-mod issuer_keys;
 mod jwt;
 mod key_source;
 
@@ -12,9 +11,9 @@ use std::sync::Arc;
 use errand::Errand;
 use posthouse_time::Timepiece;
 use posthouse_wire::InstanceId;
+use posthouse_wire::jwt::KeySet;
 
 use crate::config::{Config, IssuerSettings};
-use issuer_keys::IssuerKeys;
 use jwt::UncheckedJwt;
 use key_source::KeySource;
 
@@ -80,9 +79,9 @@ impl TrustedIssuers {
         if !token.is_current(timepiece.now()) {
             return None;
         }
-        let keys = issuer.keys.keys_for(token.kid.as_deref()).await;
+        let keys = issuer.keys.keys_for(token.kid()).await;
         // The time is checked again, because fetching may have taken seconds.
-        (keys.signed(&token) && token.is_current(timepiece.now())).then_some(claims)
+        (keys.signed(token.unchecked()) && token.is_current(timepiece.now())).then_some(claims)
     }
 }
 
@@ -112,11 +111,17 @@ fn key_source(
     if let Some(file) = &settings.keys_file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-        let keys = IssuerKeys::of_file(&text)
+        let keys = keys_of_file(&text)
             .ok_or_else(|| format!("{} has no key for RS256 to RS512, ES256 or ES384", file.display()))?;
         return Ok(KeySource::File(Arc::new(keys)));
     }
     let url = settings.jwks_url.as_deref().unwrap_or_default();
     errand.check(url).map_err(|refusal| format!("jwks_url: {refusal}"))?;
     Ok(KeySource::at_url(&settings.issuer, url, errand.clone(), timepiece.clone()))
+}
+
+/// The keys of a file: a key set, or one public key in PEM. `None` unless it has a usable key.
+fn keys_of_file(text: &str) -> Option<KeySet> {
+    let keys = KeySet::pinned(text).ok().or_else(|| KeySet::read(text.as_bytes()));
+    keys.filter(KeySet::has_usable_key)
 }

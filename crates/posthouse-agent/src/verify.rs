@@ -9,11 +9,9 @@
 
 mod fetch;
 mod judge;
-mod keys;
 mod per_job;
 mod pinned;
 mod portal;
-mod token;
 
 use std::sync::Arc;
 
@@ -25,10 +23,10 @@ use posthouse_wire::{JobId, ScheduleId};
 use serde_json::Value;
 
 pub use judge::{Claims, judge};
-pub use keys::{BadKey, KeySet};
 pub use per_job::{JobKeys, PerJobKey};
 pub use pinned::PinnedKey;
 pub use portal::PortalJwt;
+pub use posthouse_wire::jwt::{BadKey, KeySet};
 
 /// Decides whether a fire is genuine.
 #[async_trait]

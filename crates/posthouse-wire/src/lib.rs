@@ -12,6 +12,7 @@ pub mod enrolment;
 pub mod event;
 pub mod frame;
 pub mod id;
+pub mod jwt;
 mod lenient;
 pub mod passthrough;
 pub mod prompt;

@@ -1,88 +1,43 @@
-//! Signed tokens (JWT) of foreign issuers: parsing, and checks of their claims. Nothing in them is trusted yet.
+//! Signed tokens (JWT) of foreign issuers: checks of their claims. Nothing in them is trusted yet.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use posthouse_time::Moment;
-use serde_json::{Map, Value};
+use posthouse_wire::jwt::CompactToken;
+use serde_json::Value;
 
-/// Longest accepted token, in bytes. Tokens with many group names are long.
-const LONGEST: usize = 16 << 10;
 /// Allowed difference in seconds between the issuer's clock and this one.
 const LEEWAY_SECONDS: f64 = 60.0;
 /// Prefix of the audience of a token that manages one agent.
 const AGENT: &str = "agent:";
 
-/// The accepted signature algorithms. There is no other, and none without a public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JwtAlgorithm {
-    Rs256,
-    Rs384,
-    Rs512,
-    Es256,
-    Es384,
-}
-
-impl JwtAlgorithm {
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "RS256" => Self::Rs256,
-            "RS384" => Self::Rs384,
-            "RS512" => Self::Rs512,
-            "ES256" => Self::Es256,
-            "ES384" => Self::Es384,
-            _ => return None,
-        })
-    }
-}
-
-/// A parsed token whose signature has not been checked.
-pub(super) struct UncheckedJwt<'a> {
-    pub algorithm: JwtAlgorithm,
-    pub kid: Option<String>,
-    claims: Map<String, Value>,
-    /// The bytes that the signature covers.
-    pub signed: &'a [u8],
-    pub signature: Vec<u8>,
-}
+/// A parsed token with checks of its claims. Its signature has not been checked.
+pub(super) struct UncheckedJwt<'a>(CompactToken<'a>);
 
 impl<'a> UncheckedJwt<'a> {
     /// `None` for a text that is not a token, or one that no key could make valid.
     pub fn read(text: &'a str) -> Option<Self> {
-        if text.len() > LONGEST {
-            return None;
-        }
-        let (signed, signature) = text.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
-        let header = object(header)?;
-        // No extension is known, so none may be critical. A detached payload is one.
-        if header.contains_key("crit") || header.contains_key("b64") {
-            return None;
-        }
-        let kid = match header.get("kid") {
-            None => None,
-            Some(Value::String(kid)) => Some(kid.clone()),
-            Some(_) => return None,
-        };
-        Some(Self {
-            algorithm: JwtAlgorithm::named(header.get("alg")?.as_str()?)?,
-            kid,
-            claims: object(claims)?,
-            signed: signed.as_bytes(),
-            signature: decode(signature)?,
-        })
+        CompactToken::read(text).map(Self)
+    }
+
+    pub fn unchecked(&self) -> &CompactToken<'a> {
+        &self.0
+    }
+
+    /// The id of the key that signed it, as the token states it.
+    pub fn kid(&self) -> Option<&str> {
+        self.0.kid.as_deref()
     }
 
     /// A claim that is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.claims.get(name)?.as_str().filter(|text| !text.is_empty())
+        self.0.claims.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
     /// Whether the token has not expired and has begun. `exp` is required.
     pub fn is_current(&self, now: Moment) -> bool {
         let now = now.millis() as f64 / 1000.0;
-        let seconds = |name| self.claims.get(name).and_then(Value::as_f64);
+        let seconds = |name| self.0.claims.get(name).and_then(Value::as_f64);
         let begun = |name| {
-            !self.claims.contains_key(name) || seconds(name).is_some_and(|at| at <= now + LEEWAY_SECONDS)
+            !self.0.claims.contains_key(name) || seconds(name).is_some_and(|at| at <= now + LEEWAY_SECONDS)
         };
         seconds("exp").is_some_and(|end| end > now - LEEWAY_SECONDS) && begun("nbf") && begun("iat")
     }
@@ -99,7 +54,7 @@ impl<'a> UncheckedJwt<'a> {
     }
 
     fn audiences(&self) -> Option<Vec<&str>> {
-        match self.claims.get("aud")? {
+        match self.0.claims.get("aud")? {
             Value::String(one) => Some(vec![one]),
             Value::Array(several) => several.iter().map(Value::as_str).collect(),
             _ => None,
@@ -107,17 +62,11 @@ impl<'a> UncheckedJwt<'a> {
     }
 }
 
-fn object(part: &str) -> Option<Map<String, Value>> {
-    serde_json::from_slice(&decode(part)?).ok()
-}
-
-/// Base64 as RFC 7515 writes it, without padding.
-pub(super) fn decode(part: &str) -> Option<Vec<u8>> {
-    URL_SAFE_NO_PAD.decode(part).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
     use super::*;
 
     fn token(header: &str, claims: &str) -> String {
@@ -155,9 +104,8 @@ mod tests {
             token(r#"{"alg":"RS256","kid":7}"#, "{}"),
             token(r#"{"alg":"RS256","crit":["exp"]}"#, "{}"),
             token(r#"{"alg":"RS256","b64":false}"#, "{}"),
-            token(plain, "{}") + "=",
             token(plain, "{}") + ".e30",
-            token(plain, &format!(r#"{{"iss":"{}"}}"#, "x".repeat(LONGEST))),
+            token(plain, &format!(r#"{{"iss":"{}"}}"#, "x".repeat(16 << 10))),
             token(plain, &"[".repeat(9_000)),
         ] {
             assert!(UncheckedJwt::read(&text).is_none(), "{text:.80}");

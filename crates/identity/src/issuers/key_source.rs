@@ -9,8 +9,7 @@ use http::header::{ACCEPT, HeaderValue};
 use http_kit::completed;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
-
-use super::issuer_keys::IssuerKeys;
+use posthouse_wire::jwt::KeySet;
 
 /// Time for one fetch. A stock gateway waits 15 s for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +29,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) enum KeySource {
     /// A file that was read when the server started.
-    File(Arc<IssuerKeys>),
+    File(Arc<KeySet>),
     Url(Arc<PublishedKeys>),
 }
 
@@ -47,7 +46,7 @@ pub(super) struct PublishedKeys {
 
 #[derive(Clone, Default)]
 struct CachedIssuerKeys {
-    keys: Arc<IssuerKeys>,
+    keys: Arc<KeySet>,
     fetched: Option<Instant>,
     failed: Option<Instant>,
     /// Number of fetches that have ended, successful or not.
@@ -62,7 +61,7 @@ impl KeySource {
     }
 
     /// The keys for a token that names this key. An empty set when none are known.
-    pub async fn keys_for(&self, kid: Option<&str>) -> Arc<IssuerKeys> {
+    pub async fn keys_for(&self, kid: Option<&str>) -> Arc<KeySet> {
         match self {
             Self::File(keys) => Arc::clone(keys),
             Self::Url(published) => published.keys_for(kid).await,
@@ -71,7 +70,7 @@ impl KeySource {
 }
 
 impl PublishedKeys {
-    async fn keys_for(self: &Arc<Self>, kid: Option<&str>) -> Arc<IssuerKeys> {
+    async fn keys_for(self: &Arc<Self>, kid: Option<&str>) -> Arc<KeySet> {
         // A published key always has an id. A token without one cannot be checked, and causes no fetch.
         if kid.is_none() {
             return Arc::default();
@@ -122,7 +121,7 @@ impl PublishedKeys {
         }
     }
 
-    async fn call(&self) -> Result<IssuerKeys, String> {
+    async fn call(&self) -> Result<KeySet, String> {
         let call = OutgoingCall::get(self.url.as_str())
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .timeout(PATIENCE)
@@ -134,7 +133,7 @@ impl PublishedKeys {
         if !answer.whole {
             return Err("the answer is incomplete, or larger than 256 KiB".to_owned());
         }
-        IssuerKeys::read(&answer.body).ok_or_else(|| "the answer is not a key set".to_owned())
+        KeySet::read(&answer.body).ok_or_else(|| "the answer is not a key set".to_owned())
     }
 }
 
@@ -147,7 +146,7 @@ impl CachedIssuerKeys {
         rested && age.is_none_or(|age| age >= limit)
     }
 
-    fn usable(&self, now: Instant) -> Arc<IssuerKeys> {
+    fn usable(&self, now: Instant) -> Arc<KeySet> {
         match self.fetched.is_some_and(|at| now.since(at) < DEAD) {
             true => Arc::clone(&self.keys),
             false => Arc::default(),

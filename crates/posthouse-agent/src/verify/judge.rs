@@ -2,10 +2,8 @@
 
 use posthouse_time::Moment;
 use posthouse_wire::cron::PURPOSE;
+use posthouse_wire::jwt::{CompactToken, KeySet};
 use serde_json::{Map, Value};
-
-use super::keys::KeySet;
-use super::token::CompactToken;
 
 /// Allowed difference in seconds between the portal's clock and this one.
 const LEEWAY: f64 = 30.0;
@@ -34,14 +32,27 @@ pub fn judge(
     issuer: Option<&str>,
     now: Moment,
 ) -> Option<Claims> {
-    let token = CompactToken::read(token)?;
-    (keys.signed(&token) && token.holds(expected_audience, issuer, now)).then_some(Claims(token.claims))
+    let token = FireToken::read(token)?;
+    if token.holds(expected_audience, issuer, now) { token.judged_by(keys) } else { None }
 }
 
-impl CompactToken<'_> {
+/// A parsed fire token. Its signature has not been checked.
+pub(super) struct FireToken<'a>(CompactToken<'a>);
+
+impl<'a> FireToken<'a> {
+    /// `None` for a text that is not a token, or one that no key could make valid.
+    pub(super) fn read(text: &'a str) -> Option<Self> {
+        CompactToken::read(text).map(Self)
+    }
+
+    /// The id of the key that signed it, as the token states it.
+    pub(super) fn kid(&self) -> Option<&str> {
+        self.0.kid.as_deref()
+    }
+
     /// Like [`judge`], for a token whose shape and claims have been checked.
     pub(super) fn judged_by(self, keys: &KeySet) -> Option<Claims> {
-        keys.signed(&self).then_some(Claims(self.claims))
+        keys.signed(&self.0).then_some(Claims(self.0.claims))
     }
 
     /// Whether its claims are valid, provided that the signature is.
@@ -54,12 +65,12 @@ impl CompactToken<'_> {
             && self.reached("iat", now)
             && self.text_or_absent("sub")
             && self.text_or_absent("jti")
-            && self.claims.get("purpose").is_some_and(|purpose| purpose == PURPOSE)
+            && self.0.claims.get("purpose").is_some_and(|purpose| purpose == PURPOSE)
     }
 
     fn addresses(&self, expected: &str) -> bool {
         !expected.is_empty()
-            && match self.claims.get("aud") {
+            && match self.0.claims.get("aud") {
                 Some(Value::String(audience)) => audience == expected,
                 Some(Value::Array(several)) => {
                     several.iter().all(Value::is_string)
@@ -71,21 +82,21 @@ impl CompactToken<'_> {
 
     fn comes_from(&self, issuer: Option<&str>) -> bool {
         match issuer.filter(|issuer| !issuer.is_empty()) {
-            Some(issuer) => self.claims.get("iss").is_some_and(|claimed| claimed == issuer),
+            Some(issuer) => self.0.claims.get("iss").is_some_and(|claimed| claimed == issuer),
             None => true,
         }
     }
 
     /// Fractions are cut off, as stock does. A number in a text does not count as a number.
     fn seconds(&self, name: &str) -> Option<f64> {
-        self.claims.get(name)?.as_f64().map(f64::trunc)
+        self.0.claims.get(name)?.as_f64().map(f64::trunc)
     }
 
     fn reached(&self, name: &str, now: f64) -> bool {
-        !self.claims.contains_key(name) || self.seconds(name).is_some_and(|at| at <= now + LEEWAY)
+        !self.0.claims.contains_key(name) || self.seconds(name).is_some_and(|at| at <= now + LEEWAY)
     }
 
     fn text_or_absent(&self, name: &str) -> bool {
-        self.claims.get(name).is_none_or(Value::is_string)
+        self.0.claims.get(name).is_none_or(Value::is_string)
     }
 }

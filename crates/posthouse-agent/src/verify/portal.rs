@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 
 use super::fetch::KeySetSource;
-use super::token::CompactToken;
+use super::judge::FireToken;
 use super::{Expected, FireVerifier, KeySet, VerifiedFire, bearer};
 
 /// From this age on, a key set is renewed in the background.
@@ -83,13 +83,13 @@ impl PortalJwt {
 #[async_trait]
 impl FireVerifier for PortalJwt {
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
-        let token = CompactToken::read(bearer(headers)?)?;
+        let token = FireToken::read(bearer(headers)?)?;
         let Expected { audience, issuer } = &self.0.expected;
         // A token that no key could make valid is refused before anything is fetched for it.
         if !token.holds(audience, issuer.as_deref(), self.0.timepiece.now()) {
             return None;
         }
-        let keys = self.0.keys_for(token.kid.as_deref()?).await;
+        let keys = self.0.keys_for(token.kid()?).await;
         // Checked again, because the fetch may have taken time.
         let holds = token.holds(audience, issuer.as_deref(), self.0.timepiece.now());
         let claims = token.judged_by(&keys).filter(|_| holds)?;
@@ -108,7 +108,7 @@ impl PortalKeys {
             self.renew_aside();
         }
         let cached = self.cached.lock().clone();
-        if cached.fetches == seen.fetches && !kid.is_empty() && !cached.keys.knows(kid) {
+        if cached.fetches == seen.fetches && !kid.is_empty() && !cached.keys.knows(Some(kid)) {
             self.renew(seen.fetches, Reason::UnknownKey).await;
         }
         self.cached.lock().believed(self.timepiece.instant())

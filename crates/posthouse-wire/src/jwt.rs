@@ -1,11 +1,13 @@
-//! Parsing of compact tokens (JWS). Nothing in them is trusted yet.
+//! Signed tokens (JWT) and the public keys that check them. A parsed token is not trusted until a key has signed it.
+
+mod keys;
+
+pub use keys::{BadKey, KeySet, TokenAlgorithm};
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
-
-use super::keys::TokenAlgorithm;
 
 /// Much longer than any token of ours, and than most servers accept as a header.
 const LONGEST: usize = 16 << 10;
@@ -19,19 +21,20 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-pub(super) struct CompactToken<'a> {
-    pub(super) algorithm: TokenAlgorithm,
+/// A parsed token whose signature has not been checked.
+pub struct CompactToken<'a> {
+    pub algorithm: TokenAlgorithm,
     /// The id of the key that signed it, as the token states it.
-    pub(super) kid: Option<String>,
-    pub(super) claims: Map<String, Value>,
+    pub kid: Option<String>,
+    pub claims: Map<String, Value>,
     /// The bytes that the signature covers.
-    pub(super) signed: &'a [u8],
-    pub(super) signature: Vec<u8>,
+    pub signed: &'a [u8],
+    pub signature: Vec<u8>,
 }
 
 impl<'a> CompactToken<'a> {
     /// `None` for a text that is not a token, or one that no key could make valid.
-    pub(super) fn read(text: &'a str) -> Option<Self> {
+    pub fn read(text: &'a str) -> Option<Self> {
         if text.len() > LONGEST {
             return None;
         }
@@ -73,6 +76,6 @@ fn object(part: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&decode(part)?).ok()
 }
 
-pub(super) fn decode(part: &str) -> Option<Vec<u8>> {
+fn decode(part: &str) -> Option<Vec<u8>> {
     BASE64.decode(part).ok()
 }

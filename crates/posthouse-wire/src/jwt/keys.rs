@@ -11,11 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::token::{CompactToken, decode};
+use super::{CompactToken, decode};
 
 /// The algorithms of the contract. There is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TokenAlgorithm {
+pub enum TokenAlgorithm {
     Rs256,
     Rs384,
     Rs512,
@@ -43,6 +43,9 @@ const RSA: [(TokenAlgorithm, &RsaParameters); 3] = [
 ];
 const P256: (TokenAlgorithm, &dyn VerificationAlgorithm) = (TokenAlgorithm::Es256, &ECDSA_P256_SHA256_FIXED);
 const P384: (TokenAlgorithm, &dyn VerificationAlgorithm) = (TokenAlgorithm::Es384, &ECDSA_P384_SHA384_FIXED);
+
+/// Most keys of one set. Further ones are ignored.
+const MOST_KEYS: usize = 100;
 
 /// Reason why a configured key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +104,8 @@ impl KeySet {
         }
         let set: Set = serde_json::from_slice(json).ok()?;
         let mut named = Vec::new();
-        for jwk in set.keys.into_iter().filter_map(|jwk| serde_json::from_value::<Jwk>(jwk).ok()) {
+        let keys = set.keys.into_iter().take(MOST_KEYS);
+        for jwk in keys.filter_map(|jwk| serde_json::from_value::<Jwk>(jwk).ok()) {
             if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
                 continue;
             }
@@ -123,11 +127,20 @@ impl KeySet {
     }
 
     /// Whether a token that names this key could be checked.
-    pub(super) fn knows(&self, kid: &str) -> bool {
-        self.find(Some(kid)).is_some()
+    pub fn knows(&self, kid: Option<&str>) -> bool {
+        self.find(kid).is_some()
     }
 
-    pub(super) fn signed(&self, token: &CompactToken<'_>) -> bool {
+    /// Whether any token at all could be checked.
+    pub fn has_usable_key(&self) -> bool {
+        match &self.0 {
+            PublicKeys::Named(keys) => keys.iter().any(|(_, key)| !key.0.is_empty()),
+            PublicKeys::Pinned(_) => true,
+        }
+    }
+
+    /// Whether one of the keys signed the token.
+    pub fn signed(&self, token: &CompactToken<'_>) -> bool {
         let key = self.find(token.kid.as_deref());
         key.is_some_and(|key| key.signed(token.algorithm, token.signed, &token.signature))
     }
@@ -144,7 +157,8 @@ impl KeySet {
 
 impl PublicKey {
     fn of(jwk: &Jwk) -> Option<Self> {
-        // A key that names another family of algorithms cannot be used for this one.
+        // A key that names another family of algorithms cannot be used for this one. Stock verifiers do not look
+        // at the size of the hash: a key named `RS256` checks `RS384` too.
         let family = |families: &[&str]| match jwk.alg.as_deref() {
             None | Some("") => true,
             Some(name) => families.iter().any(|family| name.starts_with(family)),
