@@ -36,7 +36,7 @@ use ledger::{BotRef, Invitation, Invitations, Prompts, Room, Rooms, Threads};
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{ChatId, Descriptor, InstanceId, MessageId};
+use posthouse_wire::{Action, ChatId, Descriptor, InstanceId, MessageId};
 use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
@@ -65,21 +65,6 @@ pub const NAME: &str = "web";
 
 /// The longest message, in Unicode scalar values, in both directions.
 pub const LIMIT: usize = 32_000;
-
-/// The ops that the web chat carries out.
-const OPS: [&str; 11] = [
-    "send",
-    "edit",
-    "typing",
-    "follow_up",
-    "get_chat_info",
-    "send_media",
-    "prompt",
-    "react",
-    "thread_create",
-    "thread_rename",
-    "draft",
-];
 
 /// Time for which a repeated final draft finds its message.
 const FINALS: Duration = Duration::from_secs(600);
@@ -153,7 +138,8 @@ impl Platform for Web {
             markdown_dialect: "markdown".to_owned(),
             len_unit: LenUnit::Chars,
             emoji: "💬".to_owned(),
-            supported_ops: OPS.map(str::to_owned).to_vec(),
+            // It carries out every op.
+            supported_ops: Action::OPS.map(str::to_owned).to_vec(),
             ..Descriptor::new(NAME, "Web chat")
         }
     }

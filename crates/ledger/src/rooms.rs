@@ -37,6 +37,24 @@ pub struct RoomMessage {
     pub files: Vec<RoomFile>,
 }
 
+impl RoomMessage {
+    /// A new message of the agent, in this thread.
+    pub fn by_agent(message: MessageId, text: String, thread: Option<ThreadId>, sent: Moment) -> Self {
+        Self {
+            message,
+            by_agent: true,
+            text,
+            reply_to: None,
+            sent,
+            edited: None,
+            entry: None,
+            delivered: None,
+            marks: RoomMarks { thread, ..RoomMarks::default() },
+            files: Vec::new(),
+        }
+    }
+}
+
 /// What a message has besides its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoomMarks {

@@ -1,6 +1,6 @@
 //! Actions of agents in a room. Each is stored before it is shown.
 
-use ledger::{Room, RoomMarks, RoomMessage, ShownPrompt};
+use ledger::{Room, RoomMessage, ShownPrompt};
 use posthouse_time::Moment;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome, ThreadId};
 use relay::{Carried, Order};
@@ -118,16 +118,8 @@ impl Web {
         self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
             let line = RoomMessage {
-                message: part(&first, number),
-                by_agent: true,
-                text,
                 reply_to: reply_to.clone().filter(|_| number == 1),
-                sent: now,
-                edited: None,
-                entry: None,
-                delivered: None,
-                marks: RoomMarks { thread: thread.clone(), ..RoomMarks::default() },
-                files: Vec::new(),
+                ..RoomMessage::by_agent(part(&first, number), text, thread.clone(), now)
             };
             self.write(room, line).await?;
         }
@@ -158,19 +150,7 @@ impl Web {
                 return Ok(Outcome::failed("message to edit not found"));
             }
             // The text no longer fits into one message: the rest goes into further messages.
-            let line = RoomMessage {
-                message: piece,
-                by_agent: true,
-                text,
-                reply_to: None,
-                sent: now,
-                edited: None,
-                entry: None,
-                delivered: None,
-                marks: RoomMarks::default(),
-                files: Vec::new(),
-            };
-            self.write(room, line).await?;
+            self.write(room, RoomMessage::by_agent(piece, text, None, now)).await?;
         }
         // When the text shrinks again, the surplus messages are emptied. The page hides empty messages.
         loop {

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_kit::RequestControl;
-use ledger::{MediaRecord, Room, RoomFile, RoomMarks, RoomMessage};
+use ledger::{MediaRecord, Room, RoomFile, RoomMessage};
 use posthouse_wire::event::Media;
 use posthouse_wire::{Action, MediaId, MessageId, MessageType, Outcome};
 use relay::{
@@ -222,16 +222,9 @@ impl Web {
         };
         let posted = self.timepiece.now();
         let line = RoomMessage {
-            message: message_of(&order.id),
-            by_agent: true,
-            text: content.unwrap_or_default(),
             reply_to,
-            sent: posted,
-            edited: None,
-            entry: None,
-            delivered: None,
             files: vec![room_file(&copy)],
-            marks: RoomMarks { thread, ..RoomMarks::default() },
+            ..RoomMessage::by_agent(message_of(&order.id), content.unwrap_or_default(), thread, posted)
         };
         match self.write_file(&room, line, order.ends_turn).await {
             Ok(message) => Carried { outcome: Outcome::sent(message), posted: Some(posted), called: None },

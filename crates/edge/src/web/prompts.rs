@@ -1,6 +1,6 @@
 //! Prompts in a room: questions with buttons on the page.
 
-use ledger::{Room, RoomMarks, RoomMessage, ShownPrompt};
+use ledger::{Room, RoomMessage, ShownPrompt};
 use posthouse_time::Moment;
 use posthouse_wire::{ActionId, MessageId, Outcome, ThreadId};
 use serde_json::{Value, json};
@@ -36,16 +36,8 @@ impl Web {
             let message = part(&first, number);
             let shown = (message == last).then_some(&prompt);
             let line = RoomMessage {
-                message,
-                by_agent: true,
-                text,
                 reply_to: reply_to.clone().filter(|_| number == 1),
-                sent: now,
-                edited: None,
-                entry: None,
-                delivered: None,
-                marks: RoomMarks { thread: thread.clone(), ..RoomMarks::default() },
-                files: Vec::new(),
+                ..RoomMessage::by_agent(message, text, thread.clone(), now)
             };
             self.write_with(room, line, shown).await?;
         }

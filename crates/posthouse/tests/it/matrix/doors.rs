@@ -1,4 +1,4 @@
-//! What the tables of HTTP operations share: a request about an object that exists and about one that does not, sent
+//! HTTP operations in the permission matrix: a request about an object that exists and about one that does not, sent
 //! by every caller who may not have it.
 //!
 //! A table is a file of this folder with a function `row`. An operation without a row fails the test. To add one, say
