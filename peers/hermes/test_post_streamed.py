@@ -52,11 +52,11 @@ def test_a_question_is_answered_with_the_whole_of_a_streamed_answer(post_agent: 
 
 def test_an_answer_that_was_shown_whole_is_the_answer(post_agent: PostAgent) -> None:
     (question, rest), id = counts(post_agent, WHOLE), f"q-{number()}"
-    post_agent.program.ask(post_agent.name, question, correlation_id=id, timeout=15, wait=0)
+    post_agent.program.ask(post_agent.name, question, correlation_id=id, timeout=30, wait=0)
     begun(post_agent, id)
     post_agent.model.release(rest)
     # 0.19.0 sends nothing more: what it has shown counts as its answer when the time is up.
-    status, answer = post_agent.program.attach(id, wait=30)
+    status, answer = post_agent.program.attach(id, wait=60)
     assert (status, answer["content"]) == (200, WHOLE), answer
 
 

@@ -216,8 +216,8 @@ impl Clock {
     /// Difference between the wall clock and the monotonic clock, in microseconds. It changes when the wall
     /// clock is set.
     pub(crate) fn wall_lead(&self) -> i64 {
-        let elapsed = self.0.timepiece.instant().since(Instant::default());
-        self.now_us().saturating_sub(micros(elapsed))
+        let (wall, instant) = self.0.timepiece.readings();
+        wall.millis().saturating_mul(1000).saturating_sub(micros(instant.since(Instant::default())))
     }
 
     /// An agent that connects is alive, so its dead arms are tried again at once.

@@ -70,6 +70,28 @@ impl Timepiece {
         }
     }
 
+    /// Both clocks, read at the same time. Code that compares them uses this: between two single readings the
+    /// process may be paused, or time may be driven, and the difference would look like a step of the wall clock.
+    pub fn readings(&self) -> (Moment, Instant) {
+        match &self.0 {
+            ClockKind::System => {
+                let mut before = self.instant();
+                for _ in 0..READINGS {
+                    let (wall, after) = (self.now(), self.instant());
+                    if after.since(before) < APART {
+                        return (wall, after);
+                    }
+                    before = after;
+                }
+                (self.now(), self.instant())
+            }
+            ClockKind::ByHand(hands) => {
+                let hands = *hands.borrow();
+                (hands.wall, hands.monotonic)
+            }
+        }
+    }
+
     /// Moves both clocks of a timepiece driven by hand forward, and wakes all waiters whose time has come.
     ///
     /// # Panics
@@ -79,6 +101,25 @@ impl Timepiece {
             hands.wall = hands.wall + by;
             hands.monotonic = hands.monotonic + by;
         });
+    }
+
+    /// Moves both clocks of a timepiece driven by hand forward by `step`, again and again, until something has
+    /// happened. After each step it waits, longer every time, so that driven time does not run ahead of a slow
+    /// machine: what waits for the time limit of a call under way would otherwise see it pass at once.
+    ///
+    /// # Panics
+    /// On the system's clocks, as [`Timepiece::wind`] does.
+    pub async fn wind_until<T>(&self, step: Duration, happened: impl Future<Output = T>) -> T {
+        let mut happened = std::pin::pin!(happened);
+        let mut pause = FIRST_WAIT;
+        loop {
+            self.wind(step);
+            tokio::select! {
+                biased;
+                done = &mut happened => return done,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_WAIT),
+            }
+        }
     }
 
     /// Sets the wall clock only, forward or back, as a time server or an operator would. The monotonic clock
@@ -137,6 +178,15 @@ impl Timepiece {
         }
     }
 }
+
+/// Two readings of the system's clocks that are not further apart than this count as simultaneous.
+const APART: Duration = Duration::from_millis(1);
+/// How often simultaneous readings are tried.
+const READINGS: usize = 4;
+
+/// First and longest wait of [`Timepiece::wind_until`] between two steps.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Origin of the system's monotonic clock, so that its readings fit into our [`Instant`].
 static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(system_instant);
@@ -240,6 +290,29 @@ mod tests {
         assert_eq!(waiting.await.unwrap(), Ok(()));
         assert_eq!(clock.now(), Moment::from_seconds(35));
         assert_eq!(clock.instant().since(start), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn both_clocks_are_read_at_the_same_time_while_another_thread_drives_them() {
+        let clock = Timepiece::wound(Moment::default());
+        let lead = |(wall, monotonic): (Moment, Instant)| {
+            u128::from(wall.millis().unsigned_abs()) - monotonic.since(Instant::default()).as_millis()
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| (0..10_000).for_each(|_| clock.wind(Duration::from_secs(60))));
+            (0..10_000).for_each(|_| assert_eq!(lead(clock.readings()), 0));
+        });
+        let (system, before) = (Timepiece::wall(), Timepiece::wall().readings());
+        let after = system.readings();
+        assert!(after.1 >= before.1);
+    }
+
+    #[tokio::test]
+    async fn time_is_driven_until_something_has_happened() {
+        let clock = Timepiece::wound(Moment::default());
+        let due = clock.instant() + Duration::from_secs(25);
+        clock.wind_until(Duration::from_secs(10), clock.sleep_until(due)).await;
+        assert_eq!(clock.instant().since(due), Duration::from_secs(5));
     }
 
     #[tokio::test]

@@ -85,7 +85,7 @@ impl Stops {
             entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();
         let chat = source.chat_id.as_ref().filter(|_| is_stop)?;
         let connections = self.connections.find(&to.instance)?;
-        let (now, moment) = (self.background.timepiece.instant(), self.background.timepiece.now());
+        let (moment, now) = self.background.timepiece.readings();
         let mut state = connections.state.lock();
         // A repeated stop waits behind the first one as text, and will find nothing to stop.
         if state.stopping.len() >= PENDING || state.stopping.iter().any(|(_, stopped)| stopped == chat) {

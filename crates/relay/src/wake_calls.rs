@@ -179,7 +179,8 @@ impl WakeCalls {
     pub fn calls_again(&self, instance: &InstanceId) -> Option<Moment> {
         let timepiece = &self.background.timepiece;
         let due = self.sleepers.next(instance)?;
-        Some(timepiece.now() + due.since(timepiece.instant()))
+        let (wall, now) = timepiece.readings();
+        Some(wall + due.since(now))
     }
 
     async fn poke(self: &Arc<Self>, instance: &InstanceId) {

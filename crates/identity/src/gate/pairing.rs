@@ -97,7 +97,7 @@ impl PairingRequests {
     /// Stores the request of a stranger and returns its code. A code is made once: not again while it is valid.
     pub async fn pair(&self, stranger: Stranger) -> Result<Option<PairingCode>, Fault> {
         let Stranger { key, name, asked_by } = stranger;
-        let (at, now) = (self.timepiece.now(), self.timepiece.instant());
+        let (at, now) = self.timepiece.readings();
         if self.ignored.get(&key).is_some_and(|until| now < until) {
             return Ok(None);
         }

@@ -64,7 +64,7 @@ impl LedgerClock {
     /// Continues from the stored pair of ledger time and wall time. A ledger without one begins at the wall
     /// time, but at most a day after its latest stamp. Stamps ahead of that are set to it.
     pub fn start(db: &mut Connection, timepiece: &Timepiece) -> Result<Self, Fault> {
-        let (instant, wall) = (timepiece.instant(), timepiece.now());
+        let (wall, instant) = timepiece.readings();
         let together = db.transaction()?;
         let stored =
             together.query_row("SELECT ledger, wall, started, rest FROM ledger_clock", [], StoredTime::read);
@@ -80,8 +80,11 @@ impl LedgerClock {
     }
 
     pub fn now(&self) -> LedgerTime {
-        let ClockStart { timepiece, instant, ledger, .. } = &*self.0;
-        LedgerTime(ledger.saturating_add(millis(timepiece.instant().since(*instant))))
+        self.at(self.0.timepiece.instant())
+    }
+
+    fn at(&self, instant: Instant) -> LedgerTime {
+        LedgerTime(self.0.ledger.saturating_add(millis(instant.since(self.0.instant))))
     }
 
     /// Ledger time for recognising repeats. For the first minutes after a start it leaves out the downtime
@@ -98,12 +101,13 @@ impl LedgerClock {
     /// that time is not counted twice.
     pub fn store(&self, db: &Connection) -> rusqlite::Result<()> {
         let ClockStart { timepiece, ledger, rest, .. } = &*self.0;
+        let (wall, instant) = timepiece.readings();
         db.prepare_cached(
             "INSERT INTO ledger_clock (id, ledger, wall, started, rest) VALUES (1, ?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET ledger = excluded.ledger, wall = max(wall, excluded.wall),
                started = excluded.started, rest = excluded.rest",
         )?
-        .execute([self.now().millis(), timepiece.now().millis(), *ledger, *rest])
+        .execute([self.at(instant).millis(), wall.millis(), *ledger, *rest])
         .map(drop)
     }
 
@@ -121,7 +125,8 @@ impl LedgerClock {
     /// varies a little. Only a real step changes the result, so that a stored time reads the same twice.
     fn ahead(&self) -> i64 {
         let known = self.0.ahead.load(Ordering::Relaxed);
-        let read = self.0.timepiece.now().millis().saturating_sub(self.now().0);
+        let (wall, instant) = self.0.timepiece.readings();
+        let read = wall.millis().saturating_sub(self.at(instant).0);
         if read.abs_diff(known) <= ROUNDING {
             return known;
         }

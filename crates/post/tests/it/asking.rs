@@ -307,12 +307,8 @@ async fn an_answer_dropped_after_the_deadline_is_kept_as_a_late_one() {
     assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 504);
     let name = format!("{}.reply.json", dispatch.as_str().unwrap());
     std::fs::write(dir.join(name), r#"{"content":"sorry, I was out"}"#).unwrap();
-    let response = program
-        .receipt_when(dispatch, |receipt| {
-            server.time.wind(Duration::from_secs(1));
-            receipt["replies"][0] != Value::Null
-        })
-        .await;
+    let found = program.receipt_when(dispatch, |receipt| receipt["replies"][0] != Value::Null);
+    let response = server.time.wind_until(Duration::from_secs(20), found).await;
     assert_eq!(response["replies"][0]["kind"], "late_reply");
     assert_eq!(response["replies"][0]["text"], "sorry, I was out");
 }

@@ -37,12 +37,7 @@ async fn a_step_of_the_wall_clock_ends_no_question_early_and_keeps_none_open() {
         let program = program.clone();
         async move { program.gets("/v1/exchanges/q-1?wait=600").await }
     });
-    eventually("somebody waits", async || {
-        server.time.wind(Duration::from_secs(1));
-        waiting.is_finished()
-    })
-    .await;
-    let (status, response) = waiting.await.unwrap();
+    let (status, response) = server.time.wind_until(Duration::from_secs(20), waiting).await.unwrap();
     assert_eq!((status.as_u16(), &response["code"]), (504, &json!("timeout")), "{response}");
     assert!(server.time.now() < start, "by the wall clock its time would not be up");
 }
@@ -68,12 +63,8 @@ async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
         ended = &mut waiting => panic!("it waited for nothing: {ended:?}"),
         () = std::future::ready(()) => {}
     }
-    eventually("the wait is over", async || {
-        server.time.wind(Duration::from_secs(1));
-        waiting.is_finished()
-    })
-    .await;
-    assert_eq!(waiting.await.unwrap().0, 202, "its wait is over, and it is still open");
+    let (status, _) = server.time.wind_until(Duration::from_secs(20), waiting).await.unwrap();
+    assert_eq!(status, 202, "its wait is over, and it is still open");
 }
 
 /// Clocks that are slewed are apart by a few milliseconds all the time.
@@ -97,12 +88,8 @@ async fn a_wall_clock_that_is_a_few_milliseconds_ahead_keeps_nobody_busy_at_a_de
     let commits = server.ledger.commits() - before;
     // In memory a read is a commit, too.
     assert!(commits < 150, "{commits} commits while nothing happens");
-    eventually("its time is up", async || {
-        server.time.wind(Duration::from_millis(10));
-        waiting.is_finished()
-    })
-    .await;
-    assert_eq!(waiting.await.unwrap().0, 504);
+    let (status, _) = server.time.wind_until(Duration::from_millis(10), waiting).await.unwrap();
+    assert_eq!(status, 504);
 }
 
 #[tokio::test]
@@ -116,11 +103,8 @@ async fn an_attempt_that_failed_is_made_again_in_time_though_the_wall_clock_was_
     desk.says(200, "");
     server.time.set(server.time.now() - STEP);
     let before = server.time.instant();
-    eventually("the second attempt comes", async || {
-        server.time.wind(Duration::from_millis(100));
-        !desk.seen().is_empty()
-    })
-    .await;
+    let comes = eventually("the second attempt comes", async || !desk.seen().is_empty());
+    server.time.wind_until(Duration::from_millis(250), comes).await;
     assert!(server.time.instant().since(before) < Duration::from_secs(60));
 }
 
@@ -140,11 +124,8 @@ async fn a_step_ahead_does_not_end_the_lease_of_an_attempt_under_way() {
     marker.says(503, "");
     program.notifies("marker", "hello").await;
     marker.says(200, "");
-    eventually("the marker comes again", async || {
-        server.time.wind(Duration::from_millis(100));
-        marker.count() == 2
-    })
-    .await;
+    let comes = eventually("the marker comes again", async || marker.count() == 2);
+    server.time.wind_until(Duration::from_millis(250), comes).await;
     assert_eq!(slow.count(), 1, "nobody made it a second time");
     hanging.abort();
 }

@@ -151,12 +151,12 @@ async fn beat(store: Arc<dyn JobStore>, claim: JobClaim, timepiece: Timepiece, l
 
 /// Returns soon after the wall clock was set back.
 async fn set_back(timepiece: &Timepiece) {
-    let (began, wall) = (timepiece.instant(), timepiece.now());
+    let (wall, began) = timepiece.readings();
     loop {
         timepiece.after(TICK).await;
         // The expected wall time. A small difference does not count.
-        let expected = wall + timepiece.instant().since(began);
-        if expected.since(timepiece.now()) > TICK {
+        let (now, instant) = timepiece.readings();
+        if (wall + instant.since(began)).since(now) > TICK {
             return;
         }
     }

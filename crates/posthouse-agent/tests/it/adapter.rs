@@ -287,11 +287,7 @@ async fn turns_that_outlast_the_grace_do_not_keep_it_from_stopping() {
     soon(server.deliver(in_chat("c1", "hi"))).await.unwrap();
     soon(server.next_action()).await;
     stop.send(()).unwrap();
-    while !running.is_finished() {
-        clock.wind(Duration::from_secs(1));
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(running.await.unwrap(), Ok(()));
+    assert_eq!(clock.wind_until(Duration::from_secs(5), running).await.unwrap(), Ok(()));
 }
 
 #[tokio::test]

@@ -118,12 +118,8 @@ async fn after_thirty_seconds_the_asker_is_told_honestly_what_is_known() {
     seat.closes(4409, "superseded").await;
     soon(transport.until(|state| state == ConnectionState::Waiting)).await;
     let unsent = asks(&transport, send("surely not"));
-    tokio::task::yield_now().await;
-    while !unsent.is_finished() {
-        server.clock.wind(seconds(5));
-        tokio::task::yield_now().await;
-    }
-    assert!(unsent.await.unwrap().error.unwrap().starts_with("network"));
+    let unsent = server.clock.wind_until(seconds(30), unsent).await;
+    assert!(unsent.unwrap().error.unwrap().starts_with("network"));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod closing;
 mod delivery;
 mod dialing;
 mod failing_inbox;
+mod follow_up;
 mod framing;
 mod gateway;
 mod guard;

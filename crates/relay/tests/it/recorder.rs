@@ -1,6 +1,6 @@
 //! Test egress: records the actions and returns configured results.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -113,9 +113,15 @@ impl Egress for Recorder {
 pub struct Reluctant {
     pub inner: Arc<dyn Outbox>,
     pub is_full: AtomicBool,
+    /// The calls of each kind so far.
+    pub calls: Mutex<BTreeMap<&'static str, usize>>,
 }
 
 impl Reluctant {
+    fn counts(&self, call: &'static str) {
+        *self.calls.lock().unwrap().entry(call).or_default() += 1;
+    }
+
     fn room(&self) -> Result<(), Fault> {
         if self.is_full.load(Ordering::SeqCst) { Err(Fault::Full) } else { Ok(()) }
     }
@@ -124,6 +130,7 @@ impl Reluctant {
 #[async_trait]
 impl Outbox for Reluctant {
     async fn begin(&self, request: Request) -> Result<BeginOutcome, Fault> {
+        self.counts("begin");
         self.room()?;
         self.inner.begin(request).await
     }
@@ -133,6 +140,7 @@ impl Outbox for Reluctant {
         gateway: &GatewayId,
         request: &RequestId,
     ) -> Result<Option<BeginOutcome>, Fault> {
+        self.counts("begun_before");
         self.inner.begun_before(gateway, request).await
     }
 
@@ -143,6 +151,7 @@ impl Outbox for Reluctant {
         posted: Option<Moment>,
         called: Option<&str>,
     ) -> Result<(), Fault> {
+        self.counts("finish");
         self.room()?;
         self.inner.finish(action, outcome, posted, called).await
     }

@@ -113,7 +113,8 @@ impl TestServer {
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
-        let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });
+        let outbox =
+            Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into(), calls: Default::default() });
         let inbox = Arc::new(FailingInbox { inner: ledger.inbox(), fails: false.into(), reads: 0.into() });
         let bus = Bus::local();
         let identity = Identity::new(identity::Parts::over(

@@ -14,8 +14,8 @@ use stand_ins::telegram::{Fault, FaultKind, Injection};
 use super::actors::{Fixture, LONG, TOKEN, bot, error, open, send};
 use super::test_server::TestServer;
 
-/// Time that passes between two looks: much shorter than the time limit of a call.
-const STEP: Duration = Duration::from_secs(2);
+/// Time between two checks of a dead bot.
+const CHECK: Duration = Duration::from_secs(15 * 60);
 
 fn on() -> BotRef {
     BotRef { platform: "telegram".into(), bot: "42".into() }
@@ -77,19 +77,13 @@ async fn a_bot_whose_token_dies_is_marked_and_left_alone_until_it_is_accepted_ag
     assert_eq!(fixture.stand_in.struck(revoked), calls);
 
     // It is checked again, and stays dead.
-    eventually("the first check", async || {
-        fixture.clock.wind(STEP);
-        fixture.stand_in.struck(revoked) > calls
-    })
-    .await;
+    let checked = eventually("the first check", async || fixture.stand_in.struck(revoked) > calls);
+    fixture.clock.wind_until(CHECK, checked).await;
     assert!(edge.health().is_dead(&on()));
 
     fixture.stand_in.clear_faults();
-    eventually("the bot works again", async || {
-        fixture.clock.wind(STEP);
-        !edge.health().is_dead(&on())
-    })
-    .await;
+    let works = eventually("the bot works again", async || !edge.health().is_dead(&on()));
+    fixture.clock.wind_until(CHECK, works).await;
     eventually("the kept message", async || server.texts().await.len() == 3).await;
     assert!(edge.carry(fixture.order(send("5", "back"))).await.outcome.success);
     assert_eq!(fixture.sent(5), ["back"]);
@@ -178,10 +172,7 @@ async fn a_dead_bot_is_still_dead_after_a_restart_and_checked_at_once() {
     eventually("the check", async || fixture.stand_in.hanging() == 1).await;
     assert_eq!(server.edge().health().dead(&on()).unwrap().why, "revoked");
     fixture.stand_in.release();
-    eventually("a second check", async || {
-        fixture.clock.wind(STEP);
-        !server.edge().health().is_dead(&on())
-    })
-    .await;
+    let works = eventually("a second check", async || !server.edge().health().is_dead(&on()));
+    fixture.clock.wind_until(CHECK, works).await;
     eventually("two messages", async || server.texts().await.len() == 2).await;
 }

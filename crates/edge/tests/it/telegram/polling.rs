@@ -89,10 +89,7 @@ async fn polling_outlives_conflicts_failures_and_silence() {
         fixture.stand_in.fault(Fault::new(trouble).on("getUpdates"));
     }
     let poller = Poller::start(&fixture, &server);
-    while fixture.stand_in.deliveries(None).pending > 0 {
-        clock.wind(Duration::from_millis(100));
-        tokio::task::yield_now().await;
-    }
+    clock.wind_until(Duration::from_secs(15), all_confirmed(&fixture)).await;
     assert_eq!(server.texts().await.len(), 2);
     poller.stop().await;
 }

@@ -264,10 +264,8 @@ async fn a_request_to_wait_is_honoured_within_the_deadline() {
         fixture.clock.wind(Duration::from_secs(2));
         assert!(fixture.outcome(send("6", "second marker")).await.success);
         assert!(fixture.sent(5).is_empty());
-        while fixture.sent(5).is_empty() {
-            fixture.clock.wind(Duration::from_millis(100));
-            tokio::task::yield_now().await;
-        }
+        let sent = fixture.stand_in.until(LONG, |_| !fixture.sent(5).is_empty());
+        assert!(fixture.clock.wind_until(Duration::from_secs(1), sent).await);
     };
     let (carried, ()) = tokio::join!(sending, winding);
     assert!(carried.outcome.success, "{:?}", carried.outcome);
@@ -287,12 +285,8 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
         let winding = async {
             assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
             fixture.clock.set(if ahead { start + step } else { start - step });
-            while fixture.sent(5).is_empty()
-                && fixture.clock.now().since(start + step) < Duration::from_secs(25)
-            {
-                fixture.clock.wind(Duration::from_millis(100));
-                tokio::task::yield_now().await;
-            }
+            let sent = fixture.stand_in.until(LONG, |_| !fixture.sent(5).is_empty());
+            assert!(fixture.clock.wind_until(Duration::from_secs(1), sent).await);
         };
         let (carried, ()) = tokio::join!(sending, winding);
         assert!(carried.outcome.success, "{:?}", carried.outcome);

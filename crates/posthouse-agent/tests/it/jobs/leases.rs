@@ -300,10 +300,7 @@ async fn ours_6_4_a_runner_whose_claim_was_taken_is_told() {
         tokio::task::yield_now().await;
         shelf.meddle(&job, |record| record["fire_claim"]["token"] = "another's".into());
         let told = tokio::spawn(async move { lease.lost().await });
-        while !told.is_finished() {
-            shelf.timepiece.wind(Duration::from_secs(1));
-            tokio::task::yield_now().await;
-        }
+        shelf.timepiece.wind_until(Duration::from_secs(20), told).await.unwrap();
     }
 }
 
@@ -355,11 +352,8 @@ async fn a_fire_that_queues_runs_when_the_run_before_it_has_ended() {
         }
         assert!(!turn.is_finished());
         marks(&shelf, &first).await;
-        while !turn.is_finished() {
-            shelf.timepiece.wind(Duration::from_millis(250));
-            tokio::task::yield_now().await;
-        }
-        let ClaimResult::Won(second) = turn.await.unwrap() else { panic!("{}: its turn came", shelf.name) };
+        let turn = shelf.timepiece.wind_until(Duration::from_secs(1), turn).await;
+        let ClaimResult::Won(second) = turn.unwrap() else { panic!("{}: its turn came", shelf.name) };
         assert_eq!(second.fire_at(), Some(at(600)));
         assert!(shelf.job(&job).await.skipped().is_empty());
     }
