@@ -237,7 +237,7 @@ impl Intake {
         }
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
         let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
-        let admitted = match self.identity.gate.decide(approach).await? {
+        let mut admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
             GateDecision::Ignored(reason) => {
                 self.keep_nearby(on, &event, reason).await?;
@@ -248,19 +248,24 @@ impl Intake {
                 return dropped("stranger", false);
             }
         };
-        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
-        let mut stop = platform.stop_rule();
         let mut answers = None;
         if let Some(token) = press {
-            match self.prompts.judge(on, &admitted.to().instance, &token, &mut event).await? {
-                PressVerdict::Answer(prompt) => {
-                    // A button may be called `stop`. It answers the prompt and stops nothing.
-                    stop = StopRule::Text;
+            let message = event.message_id.as_ref();
+            match self.prompts.judge(&self.identity.gate, approach, admitted, message, &token).await? {
+                PressVerdict::Answer(to_asker, prompt) => {
+                    admitted = to_asker;
                     answers = Some((prompt, token));
                 }
                 PressVerdict::Unknown => return dropped("unknown_prompt", true),
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
+        }
+        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
+        let mut stop = platform.stop_rule();
+        if let Some((prompt, token)) = &answers {
+            // A button may be called `stop`. It answers the prompt and stops nothing.
+            stop = StopRule::Text;
+            AskedPrompts::write_answer(prompt, token, &mut event);
         }
         event.source.profile = admitted.profile().map(str::to_owned);
         if platform.descriptor(bot).supports_context {
