@@ -96,7 +96,7 @@ pub(crate) struct ShownAgent {
 }
 
 #[derive(Serialize)]
-struct ShownIdentity {
+pub(crate) struct ShownIdentity {
     platform: Platform,
     id: BotId,
 }

@@ -11,6 +11,7 @@ use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, TenantId};
 use serde::{Deserialize, Serialize};
 
 use crate::account_names::AccountNames;
+use crate::agents::ShownIdentity;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -37,6 +38,15 @@ pub(crate) struct NewEnrollToken {
     /// Lifetime in seconds.
     #[serde(default)]
     ttl_seconds: Option<u64>,
+    /// The wake URL of the gateway that redeems it.
+    #[serde(default)]
+    wake_url: Option<String>,
+    /// `PLATFORM:ID` of the bots that the gateway may speak for. Empty: every bot of the agent.
+    #[serde(default)]
+    gateway_bots: Vec<String>,
+    /// Chats and scopes that the gateway claims on shared bots.
+    #[serde(default)]
+    route_keys: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -61,6 +71,10 @@ pub(crate) struct ShownEnrollToken {
     used_at: Option<String>,
     /// The credential that it gave out.
     gateway_id: Option<GatewayId>,
+    /// What the gateway gets with its credential.
+    wake_url: Option<String>,
+    gateway_bots: Vec<ShownIdentity>,
+    route_keys: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -86,6 +100,9 @@ fn shown(token: EnrollToken, tenant: String, agent: String, now: Moment) -> Show
         expires_at: token.expires.to_string(),
         used_at: token.used.map(|at| at.to_string()),
         gateway_id: token.gateway,
+        wake_url: token.setup.wake_url,
+        gateway_bots: token.setup.bots.into_iter().map(ShownIdentity::from).collect(),
+        route_keys: token.setup.route_keys,
     }
 }
 
@@ -122,8 +139,10 @@ pub(crate) async fn create(
         return Err(AdminProblem::unfit("bad_ttl", detail));
     }
     let (tenant, instance) = console.agent(&new.agent, Some(&new.tenant)).await?;
+    let setup = console.enroll_setup(&instance.id, new.wake_url, &new.gateway_bots, new.route_keys).await?;
     let enrolment = &console.identity.gateway_enrolment;
-    let made_token = enrolment.create_token(&tenant.id, &instance.id, Duration::from_secs(seconds)).await?;
+    let lifetime = Duration::from_secs(seconds);
+    let made_token = enrolment.create_token(&tenant.id, &instance.id, lifetime, setup).await?;
     // The agent may have been removed meanwhile.
     let Some((record, token)) = made_token else {
         return Err(AdminProblem::absent("no_such_agent", format!("there is no agent `{}`", new.agent)));

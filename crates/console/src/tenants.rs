@@ -40,6 +40,7 @@ pub(crate) struct TenantWithAgents {
     tenant: ShownTenant,
     agents: usize,
     peer_post: PeerPost,
+    provisioning: ProvisioningMode,
     storage_used_bytes: i64,
     storage_limit_bytes: i64,
     /// Whether the limit is the tenant's own or the server's default.
@@ -72,9 +73,20 @@ enum PeerPost {
     None,
 }
 
+/// Whether gateways that provision themselves may create agents.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ProvisioningMode {
+    Open,
+    /// They get credentials only of agents that exist.
+    Closed,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TenantChange {
+    #[serde(default)]
+    provisioning: Option<ProvisioningMode>,
     #[serde(default)]
     peer_post: Option<PeerPost>,
     #[serde(default)]
@@ -164,11 +176,16 @@ impl Parts {
             true => PeerPost::All,
             false => PeerPost::None,
         };
+        let provisioning = match self.identity.gateway_provisioning.may_create_agents(&tenant.id).await? {
+            true => ProvisioningMode::Open,
+            false => ProvisioningMode::Closed,
+        };
         let (storage, media) = (self.usage.of_tenant(&tenant.id), self.usage.media_of_tenant(&tenant.id));
         Ok(TenantWithAgents {
             tenant: shown(tenant),
             agents,
             peer_post,
+            provisioning,
             storage_used_bytes: storage.used,
             storage_limit_bytes: storage.limit,
             storage_limit: LimitFrom::of(storage),
@@ -222,6 +239,10 @@ pub(crate) async fn change(
         let may = matches!(peer_post, PeerPost::All);
         console.post.connectors().records().set_peers_may_write(&tenant.id, may).await?;
         console.post.connectors().changed(&tenant.id);
+    }
+    if let Some(mode) = change.provisioning {
+        let may = matches!(mode, ProvisioningMode::Open);
+        console.identity.gateway_provisioning.set_may_create_agents(&tenant.id, may).await?;
     }
     if let Some(storage) = change.storage_bytes {
         let bytes = storage.limit("bad_storage_bytes", "`storage_bytes` must not be negative")?;

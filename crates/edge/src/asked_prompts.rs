@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use ledger::{BotRef, Prompts, ShownPrompt};
-use posthouse_wire::{Action, Event, InstanceId, MessageId, MessageType, PromptResponse, PromptToken};
+use identity::{Admitted, Approach, Gate};
+use ledger::{Prompts, ShownPrompt};
+use posthouse_wire::{Action, Event, MessageId, MessageType, PromptResponse, PromptToken};
 use relay::Order;
 
 use crate::Fault;
@@ -17,9 +18,10 @@ pub(crate) struct AskedPrompts(Arc<dyn Prompts>);
 
 /// The decision about a press.
 pub(crate) enum PressVerdict {
-    /// It answers a prompt of this agent. The event now says so.
-    Answer(Box<ShownPrompt>),
-    /// The prompt was not shown here, has expired, or is another agent's; or the option is none of its own.
+    /// It answers this prompt. The presser is admitted to the agent that asked.
+    Answer(Admitted, Box<ShownPrompt>),
+    /// The prompt was not shown here, has expired, or is of an agent that the presser is not admitted to; or the option
+    /// is none of its own.
     Unknown,
     /// The prompt already has an answer.
     Answered,
@@ -49,36 +51,49 @@ impl AskedPrompts {
         Ok(self.0.show(ShownPrompt { message, ..prompt }).await?)
     }
 
-    /// Turns the event of a press into the answer to its prompt, if `to` is the agent that asked.
+    /// Decides about a press by somebody whom the gate has admitted to some agent. The agent that asked gets it if the
+    /// gate admits the presser to that agent too.
     pub async fn judge(
         &self,
-        on: &BotRef,
-        to: &InstanceId,
+        gate: &Gate,
+        approach: Approach<'_>,
+        admitted: Admitted,
+        message: Option<&MessageId>,
         token: &PromptToken,
-        event: &mut Event,
     ) -> Result<PressVerdict, Fault> {
-        let (Some(chat), Some(message)) = (&event.source.chat_id, event.message_id.clone()) else {
+        let (Some(chat), Some(message)) = (&approach.bearings.source.chat_id, message) else {
             return Ok(PressVerdict::Unknown);
         };
-        let found = self.0.prompt(on, chat, &message).await?;
-        let asked = found.filter(|prompt| prompt.prompt == token.prompt && prompt.instance == *to);
-        let Some(prompt) = asked else { return Ok(PressVerdict::Unknown) };
-        let Some(label) = prompt.label(&token.option).map(str::to_owned) else {
+        let found = self.0.prompt(approach.on, chat, message).await?;
+        let Some(prompt) = found.filter(|prompt| prompt.prompt == token.prompt) else {
+            return Ok(PressVerdict::Unknown);
+        };
+        let admitted = match admitted.to().instance == prompt.instance {
+            true => Some(admitted),
+            // People with several agents press the buttons of all of them.
+            false => gate.admit_to(&prompt.instance, approach).await?,
+        };
+        // Whether another agent's prompt has this option, or its answer, is nothing that others learn.
+        let (Some(admitted), true) = (admitted, prompt.label(&token.option).is_some()) else {
             return Ok(PressVerdict::Unknown);
         };
         if prompt.pressed.is_some() {
             return Ok(PressVerdict::Answered);
         }
+        Ok(PressVerdict::Answer(admitted, Box::new(prompt)))
+    }
+
+    /// Turns the event of a press into the answer to its prompt.
+    pub fn write_answer(prompt: &ShownPrompt, token: &PromptToken, event: &mut Event) {
         // An older agent reads the press as a typed command.
         event.text = format!("/{}", token.option);
         event.message_type = MessageType::Command;
         event.prompt_response = Some(Box::new(PromptResponse {
             prompt_id: token.prompt.to_string(),
             option_id: token.option.to_string(),
-            label: Some(label),
-            prompt_message_id: Some(message),
+            label: prompt.label(&token.option).map(str::to_owned),
+            prompt_message_id: Some(prompt.message.clone()),
         }));
-        Ok(PressVerdict::Answer(Box::new(prompt)))
     }
 
     /// Records the answer, after the press is stored. A repeat of the same press may be handed over before that.

@@ -16,7 +16,6 @@ use crate::Fault;
 use crate::asked_prompts::AskedPrompts;
 use crate::bot_health::BotHealth;
 use crate::bots::{Bots, OpenedBot};
-use crate::context_buffer::ContextBuffer;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
@@ -101,7 +100,8 @@ impl Edge {
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
-                (prompts.clone(), threads.clone(), ContextBuffer::new(parts.timepiece.clone())),
+                (prompts.clone(), threads.clone()),
+                &parts.timepiece,
             ),
             health,
             prompts,

@@ -1,15 +1,21 @@
 //! Intake of platform deliveries: verify, route, admit and store them before the platform gets its response.
 
+mod judging;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{BotRef, LimitReached, ShownPrompt};
-use posthouse_wire::{ChatId, EntryId, Event, PromptToken, Source, ThreadId, session_key};
-use relay::{Admission, Entrant, Relay, StopRule};
+use identity::{Admitted, Identity, PairingCode, Principal, Stranger};
+use judging::{Admitting, Judged};
+use ledger::{LimitReached, ShownPrompt};
+use posthouse_time::Timepiece;
+use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
+use relay::{Admission, Entrant, Relay};
 use vault::{Captured, Vault};
 
 use crate::Fault;
-use crate::asked_prompts::{AskedPrompts, PressVerdict};
+use crate::albums::Albums;
+use crate::asked_prompts::AskedPrompts;
 use crate::bots::OpenedBot;
 use crate::context_buffer::ContextBuffer;
 use crate::link_commands::LinkCommands;
@@ -17,14 +23,11 @@ use crate::metrics::Metrics;
 use crate::notices::{NoticeKind, Notices};
 use crate::own_threads::OwnThreads;
 use crate::platform::{
-    Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
+    HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
 };
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
-
-/// The gate's reason for a message in a group that is for no agent.
-const NOT_ADDRESSED: &str = "not_addressed";
 
 /// Stores arrivals. Webhooks, pollers and the web chat share it.
 #[derive(Clone)]
@@ -38,6 +41,7 @@ pub struct Intake {
     prompts: AskedPrompts,
     threads: OwnThreads,
     context: ContextBuffer,
+    albums: Albums,
 }
 
 /// The result for the arrivals of one reading.
@@ -60,24 +64,6 @@ pub enum DeliveryResult {
     Refused(WebhookRefusal),
 }
 
-/// An admitted arrival.
-struct Admitting {
-    admitted: Admitted,
-    entrant: Entrant,
-    capabilities: Vec<Captured>,
-    /// The prompt that it answers, with the pressed button.
-    answers: Option<(Box<ShownPrompt>, PromptToken)>,
-}
-
-/// The decision about one arrival.
-enum Judged {
-    Turn(Box<Admitting>),
-    /// Not a turn. The platform is told that a press was taken, if it was by somebody who may write to the agent.
-    Dropped {
-        by_admitted: bool,
-    },
-}
-
 impl Intake {
     pub(crate) fn new(
         vault: Vault,
@@ -85,10 +71,12 @@ impl Intake {
         identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
-        (prompts, threads, context): (AskedPrompts, OwnThreads, ContextBuffer),
+        (prompts, threads): (AskedPrompts, OwnThreads),
+        timepiece: &Timepiece,
     ) -> Self {
         let links = LinkCommands::new(identity.clone(), relay.clone(), notices.clone());
-        Self { vault, relay, identity, notices, links, metrics, prompts, threads, context }
+        let (context, albums) = (ContextBuffer::new(timepiece.clone()), Albums::new(timepiece.clone()));
+        Self { vault, relay, identity, notices, links, metrics, prompts, threads, context, albums }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -150,14 +138,19 @@ impl Intake {
         let mut may_acknowledge = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         let arrivals = reading.arrivals.into_iter().map(|arrival| (arrival, false));
-        for (arrival, from_bot) in
-            arrivals.chain(reading.from_bots.into_iter().map(|arrival| (arrival, true)))
-        {
+        let arrivals = arrivals.chain(reading.from_bots.into_iter().map(|arrival| (arrival, true)));
+        let mut arrivals: VecDeque<_> = arrivals
+            .flat_map(|(arrival, from_bot)| {
+                self.albums.complete(&on, arrival).into_iter().map(move |part| (part, from_bot))
+            })
+            .collect();
+        while let Some((arrival, from_bot)) = arrivals.pop_front() {
             match self.judge(platform, bot, arrival, from_bot, person).await? {
                 Judged::Turn(turn) => {
                     may_acknowledge = true;
                     admitted.push(*turn);
                 }
+                Judged::Again(arrival) => arrivals.push_front((*arrival, from_bot)),
                 Judged::Dropped { by_admitted } => may_acknowledge |= by_admitted,
             }
         }
@@ -197,101 +190,6 @@ impl Intake {
             }
         }
         Ok(result)
-    }
-
-    /// Decides whether the arrival is a turn for an agent, from a sender who may write to it. This is decided before
-    /// anything is stored or bound, or an agent woken.
-    async fn judge(
-        &self,
-        platform: &Arc<dyn Platform>,
-        bot: &Arc<OpenedBot>,
-        arrival: Arrival,
-        from_bot: bool,
-        person: Option<&Principal>,
-    ) -> Result<Judged, Fault> {
-        let on = &bot.bot_ref();
-        let dropped = |reason, by_admitted| {
-            self.metrics.ignored(platform.name(), reason);
-            Ok(Judged::Dropped { by_admitted })
-        };
-        if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
-            return dropped("link", false);
-        }
-        let Arrival {
-            mut event,
-            capabilities,
-            dedup,
-            addressed,
-            path,
-            references,
-            album,
-            press,
-            forward,
-            received,
-        } = arrival;
-        if event.deliverable().is_err() {
-            return dropped("undeliverable", false);
-        }
-        if platform.needs_invitation() && person.is_none() {
-            return dropped("not_invited", false);
-        }
-        let bearings = Bearings { source: &event.source, path: path.as_deref() };
-        let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
-        let admitted = match self.identity.gate.decide(approach).await? {
-            GateDecision::Admitted(admitted) => admitted,
-            GateDecision::Ignored(reason) => {
-                self.keep_nearby(on, &event, reason).await?;
-                return dropped(reason, false);
-            }
-            GateDecision::Stranger(stranger) => {
-                self.offer_pairing(platform, bot, &event.source, stranger).await?;
-                return dropped("stranger", false);
-            }
-        };
-        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
-        let mut stop = platform.stop_rule();
-        let mut answers = None;
-        if let Some(token) = press {
-            match self.prompts.judge(on, &admitted.to().instance, &token, &mut event).await? {
-                PressVerdict::Answer(prompt) => {
-                    // A button may be called `stop`. It answers the prompt and stops nothing.
-                    stop = StopRule::Text;
-                    answers = Some((prompt, token));
-                }
-                PressVerdict::Unknown => return dropped("unknown_prompt", true),
-                PressVerdict::Answered => return dropped("prompt_answered", true),
-            }
-        }
-        event.source.profile = admitted.profile().map(str::to_owned);
-        if platform.descriptor(bot).supports_context {
-            event.context = self.context.around(on, &event.source);
-        }
-        event.bot_id = Some(on.bot.clone());
-        event.received_at = Some(received.to_string());
-        let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let entrant = Entrant {
-            event,
-            id,
-            dedup,
-            references,
-            album,
-            forward,
-            accepted: received,
-            receipt: None,
-            stop,
-            stale,
-        };
-        Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
-    }
-
-    /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes
-    /// reaches no agent, not even so.
-    async fn keep_nearby(&self, on: &BotRef, event: &Event, reason: &str) -> Result<(), Fault> {
-        let is_nearby = reason == NOT_ADDRESSED && self.context.listens(on, &event.source);
-        if is_nearby && !self.identity.gate.access().denies(on, &event.source).await? {
-            self.context.keep(on, event);
-        }
-        Ok(())
     }
 
     /// Records that a prompt has its answer, and takes its buttons away.

@@ -6,6 +6,7 @@
 //!   credential, routed and stored. Only then does the platform get its response.
 //! - An action is sent with the credentials of exactly one bot.
 
+mod albums;
 mod asked_prompts;
 mod bot_health;
 mod bot_lifecycle;

@@ -179,14 +179,36 @@ impl Gate {
 
     /// Decides about a message from a platform. Nothing is stored and no agent is woken for one that is not admitted.
     pub async fn decide(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
+        self.resolve(approach, None).await
+    }
+
+    /// Decides whether a message may be stored for this agent, which need not be the one that [`Self::decide`] chooses.
+    /// The rules are the same. `None` when they do not lead to the agent.
+    pub async fn admit_to(&self, to: &InstanceId, approach: Approach<'_>) -> Result<Option<Admitted>, Fault> {
+        Ok(match self.resolve(approach, Some(to)).await? {
+            GateDecision::Admitted(admitted) => Some(admitted),
+            GateDecision::Ignored(_) | GateDecision::Stranger(_) => None,
+        })
+    }
+
+    /// The decision among all agents, or about the one that `only` names.
+    async fn resolve(
+        &self,
+        approach: Approach<'_>,
+        only: Option<&InstanceId>,
+    ) -> Result<GateDecision, Fault> {
         match approach.shared && approach.person.is_none() {
-            true => self.decide_shared(approach).await,
-            false => self.decide_owned(approach).await,
+            true => self.decide_shared(approach, only).await,
+            false => self.decide_owned(approach, only).await,
         }
     }
 
     /// A message on a bot that belongs to one agent, or on the server's own platforms.
-    async fn decide_owned(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
+    async fn decide_owned(
+        &self,
+        approach: Approach<'_>,
+        only: Option<&InstanceId>,
+    ) -> Result<GateDecision, Fault> {
         let Approach { on, bearings, .. } = approach;
         let source = bearings.source;
         let routed = self.roster.route(on, bearings).await?;
@@ -194,6 +216,11 @@ impl Gate {
         // is not chosen yet does offer one.
         if routed.is_none() && (approach.shared || approach.person.is_some()) {
             return Ok(GateDecision::Ignored("no_route"));
+        }
+        if let (Some(only), Some(routed)) = (only, &routed)
+            && routed.to.instance != *only
+        {
+            return Ok(GateDecision::Ignored("other_agent"));
         }
         let message = approach.kind();
         let is_relevant = match &routed {
@@ -257,7 +284,11 @@ impl Gate {
     }
 
     /// A message on a bot of many tenants. The author decides first, then the place (contract section 18).
-    async fn decide_shared(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
+    async fn decide_shared(
+        &self,
+        approach: Approach<'_>,
+        only: Option<&InstanceId>,
+    ) -> Result<GateDecision, Fault> {
         let Approach { on, bearings, .. } = approach;
         let source = bearings.source;
         let place = self.roster.route(on, bearings).await?;
@@ -272,7 +303,7 @@ impl Gate {
         if place.as_ref().is_some_and(|place| place.by_scope) {
             self.links.note_place(on, source).await?;
         }
-        let candidate = resolution::candidate(author, &linked, place.as_ref(), is_direct(source));
+        let candidate = resolution::candidate(author, &linked, place.as_ref(), is_direct(source), only);
         // Each fact is read only if the layers before it have not taken the message away.
         let mut layers = Layers {
             denied: false,

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemer};
+use ledger::{
+    BotRef, CredentialToEnroll, EnrollResult, EnrollSetup, EnrollToken, EnrollTokens, Redeemable, Redeemer,
+};
 use posthouse_time::Timepiece;
 use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, Secret, TenantId};
 use vault::Keyring;
 
-use crate::{Fault, Principal};
+use crate::{Fault, Gateways, Principal};
 
 /// Attempts to store a credential while other gateways take the same proposed name.
 const ATTEMPTS: usize = 3;
@@ -28,17 +30,19 @@ pub struct EnrolledGateway {
 pub struct GatewayEnrolment {
     pub(crate) keyring: Keyring,
     pub(crate) records: Arc<dyn EnrollTokens>,
+    pub(crate) gateways: Gateways,
     pub(crate) timepiece: Timepiece,
 }
 
 impl GatewayEnrolment {
-    /// Makes a token for an agent. The token itself is returned only here. `None` when there is no such agent of this
-    /// tenant.
+    /// Makes a token for an agent. The gateway that redeems it gets these settings, which must have been checked. The
+    /// token itself is returned only here. `None` when there is no such agent of this tenant.
     pub async fn create_token(
         &self,
         tenant: &TenantId,
         instance: &InstanceId,
         lifetime: Duration,
+        setup: EnrollSetup,
     ) -> Result<Option<(EnrollToken, Secret)>, Fault> {
         let now = self.timepiece.now();
         let (secret, hash) = self.keyring.draft_enroll_token()?;
@@ -51,6 +55,7 @@ impl GatewayEnrolment {
             used: None,
             gateway: None,
             revoked: None,
+            setup,
         };
         let created = self.records.create_enroll_token(token.clone(), hash).await?;
         Ok(created.then_some((token, secret)))
@@ -78,6 +83,7 @@ impl GatewayEnrolment {
         let Some(by) = redeemer(caller, token, proposed_name) else { return Ok(None) };
         for _ in 0..ATTEMPTS {
             let Some(found) = self.records.redeemable(by.clone()).await? else { return Ok(None) };
+            let claims_on = self.claims_on(&found).await?;
             let gateway = found.gateway.unwrap_or_else(|| GatewayId::mint(self.timepiece.now().millis()));
             let Some(delivery_key) = self.keyring.delivery_key(&by.tenant).await? else { return Ok(None) };
             let (secret, sealed) = self.keyring.draft_gateway_secret(&gateway)?;
@@ -85,10 +91,12 @@ impl GatewayEnrolment {
                 gateway: gateway.clone(),
                 secret: sealed,
                 overlap_until: self.keyring.overlap_until(),
+                claims_on,
             };
             match self.records.redeem_enroll_token(by.clone(), credential).await? {
-                EnrollResult::Enrolled => {
+                EnrollResult::Enrolled(changed) => {
                     let (tenant, instance) = (by.tenant, found.instance);
+                    self.gateways.announce_enrolled(&instance, &changed);
                     tracing::info!(instance.id = %instance, gateway.id = %gateway, "a gateway enrolled");
                     return Ok(Some(EnrolledGateway { tenant, instance, gateway, secret, delivery_key }));
                 }
@@ -97,6 +105,24 @@ impl GatewayEnrolment {
             }
         }
         Ok(None)
+    }
+
+    /// The shared bots on which the gateway claims the route keys of its token. The agent's bots may have changed since
+    /// the token was made.
+    async fn claims_on(&self, found: &Redeemable) -> Result<Vec<BotRef>, Fault> {
+        let keys = &found.setup.route_keys;
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut limit = found.setup.bots.clone();
+        if let (true, Some(gateway)) = (limit.is_empty(), &found.gateway) {
+            limit = self.gateways.records.gateway_bots(gateway).await?;
+        }
+        let bots = self.gateways.bots_for_keys(&found.instance, &limit, keys).await?;
+        Ok(bots.unwrap_or_else(|| {
+            tracing::warn!(instance.id = %found.instance, "an enrolling gateway claims nothing: its route keys need one shared bot of each platform");
+            Vec::new()
+        }))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use ledger::{BotRef, CLAIMS_OF_AN_AGENT, ClaimFilter, GatewaySettings, GatewaySetup, ScopeClaim};
+use ledger::{
+    BotRef, CLAIMS_OF_AN_AGENT, ChangedPlace, ClaimFilter, GatewaySettings, GatewaySetup, ScopeClaim,
+};
 use posthouse_wire::{GatewayId, InstanceId};
 
 use crate::{Fault, PlaceClaims, RosterView};
@@ -82,23 +84,40 @@ impl Gateways {
         gateway: &GatewayId,
         keys: &[String],
     ) -> Result<GatewayChanged, Fault> {
-        let mut bots = self.roster.records().identities(of).await?;
-        self.narrow(gateway, &mut bots).await?;
-        let mut shared: Vec<BotRef> = Vec::new();
-        for on in bots {
-            let bot = self.roster.records().bot(&on.platform, &on.bot).await?;
-            if bot.is_some_and(|bot| bot.shared) {
-                shared.push(on);
-            }
-        }
-        let several = |on: &BotRef| shared.iter().filter(|other| other.platform == on.platform).count() > 1;
-        if shared.is_empty() && !keys.is_empty() || shared.iter().any(several) {
+        let limit = self.records.gateway_bots(gateway).await?;
+        let Some(shared) = self.bots_for_keys(of, &limit, keys).await? else {
             return Ok(GatewayChanged::UnclearBot);
-        }
+        };
         for on in &shared {
             self.claims.replace_of_gateway(of, gateway, on, keys).await?;
         }
         Ok(GatewayChanged::Done)
+    }
+
+    /// The shared bots on which a gateway of an agent claims route keys, if it is limited to these bots. `None` when
+    /// nobody knows what the keys are for.
+    pub async fn bots_for_keys(
+        &self,
+        of: &InstanceId,
+        limit: &[BotRef],
+        keys: &[String],
+    ) -> Result<Option<Vec<BotRef>>, Fault> {
+        let mut shared: Vec<BotRef> = Vec::new();
+        for on in self.roster.records().identities(of).await? {
+            let bot = self.roster.records().bot(&on.platform, &on.bot).await?;
+            if bot.is_some_and(|bot| bot.shared) && (limit.is_empty() || limit.contains(&on)) {
+                shared.push(on);
+            }
+        }
+        let several = |on: &BotRef| shared.iter().filter(|other| other.platform == on.platform).count() > 1;
+        let is_unclear = shared.is_empty() && !keys.is_empty() || shared.iter().any(several);
+        Ok((!is_unclear).then_some(shared))
+    }
+
+    /// Announces what a gateway got when it enrolled.
+    pub(crate) fn announce_enrolled(&self, of: &InstanceId, changed: &[ChangedPlace]) {
+        self.claims.announce(changed);
+        self.roster.agent_changed(of);
     }
 
     /// Leaves of these bots only those that a gateway may speak for.

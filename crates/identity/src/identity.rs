@@ -127,11 +127,6 @@ impl Identity {
             issuers: parts.issuers,
             timepiece: timepiece.clone(),
         };
-        let gateway_enrolment = GatewayEnrolment {
-            keyring: keyring.clone(),
-            records: parts.enroll_tokens,
-            timepiece: timepiece.clone(),
-        };
         let records = GateRecords {
             access,
             relevance: parts.relevance,
@@ -141,6 +136,17 @@ impl Identity {
             shared_bots: parts.shared_bots,
         };
         let gate = Gate::new(records, roster.clone(), timepiece.clone());
+        let gateways = Gateways {
+            records: parts.gateway_settings,
+            roster: roster.clone(),
+            claims: gate.claims().clone(),
+        };
+        let gateway_enrolment = GatewayEnrolment {
+            keyring: keyring.clone(),
+            records: parts.enroll_tokens,
+            gateways: gateways.clone(),
+            timepiece: timepiece.clone(),
+        };
         let gateway_provisioning = GatewayProvisioning {
             keyring: keyring.clone(),
             records: parts.provisioning,
@@ -161,11 +167,7 @@ impl Identity {
             },
             stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gateway_provisioning,
-            gateways: Gateways {
-                records: parts.gateway_settings,
-                roster: roster.clone(),
-                claims: gate.claims().clone(),
-            },
+            gateways,
             gate,
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {

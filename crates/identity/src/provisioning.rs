@@ -113,6 +113,16 @@ impl GatewayProvisioning {
         Ok(None)
     }
 
+    /// Whether gateways may create agents of this tenant.
+    pub async fn may_create_agents(&self, tenant: &TenantId) -> Result<bool, Fault> {
+        Ok(self.records.may_create_agents(tenant).await?)
+    }
+
+    /// Allows or forbids gateways to create agents of this tenant. They still get credentials of its agents.
+    pub async fn set_may_create_agents(&self, tenant: &TenantId, may: bool) -> Result<(), Fault> {
+        Ok(self.records.set_may_create_agents(tenant, may).await?)
+    }
+
     /// What the caller may ask for. An agent can only provision itself.
     fn request(&self, caller: &Principal, call: &ProvisionCall) -> Option<ProvisionRequest> {
         let named = call.instance_id.as_deref().map(str::trim).filter(|named| !named.is_empty());

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, TenantId};
 
-use crate::{Fault, Sealed, TokenHash};
+use crate::{BotRef, ChangedPlace, Fault, Sealed, TokenHash};
 
 /// An enrolment token as it is stored. The token itself is known only to whoever got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,18 @@ pub struct EnrollToken {
     /// The credential that it gave out.
     pub gateway: Option<GatewayId>,
     pub revoked: Option<Moment>,
+    /// What the gateway gets with its credential.
+    pub setup: EnrollSetup,
+}
+
+/// Settings that a gateway gets when it enrols. An empty one leaves what is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnrollSetup {
+    pub wake_url: Option<String>,
+    /// The bots that it may speak for.
+    pub bots: Vec<BotRef>,
+    /// Chats and scopes that it claims on shared bots.
+    pub route_keys: Vec<String>,
 }
 
 /// A caller that redeems a token.
@@ -39,6 +51,7 @@ pub struct Redeemable {
     pub instance: InstanceId,
     /// The credential that already has the proposed name. It gets a new secret.
     pub gateway: Option<GatewayId>,
+    pub setup: EnrollSetup,
 }
 
 /// The credential to give out for a token.
@@ -48,12 +61,15 @@ pub struct CredentialToEnroll {
     pub secret: Sealed,
     /// End of the earlier secret, if the credential exists already.
     pub overlap_until: Moment,
+    /// The shared bots on which it claims the route keys of its token.
+    pub claims_on: Vec<BotRef>,
 }
 
 /// Result of redeeming a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnrollResult {
-    Enrolled,
+    /// With the places that got another owner by its claims.
+    Enrolled(Vec<ChangedPlace>),
     /// Unknown, expired, used, revoked, or for somebody else. One variant on purpose: telling these apart would reveal
     /// what exists.
     Refused,
@@ -73,7 +89,8 @@ pub trait EnrollTokens: Send + Sync {
     /// The agent and credential that a token would be redeemed for. `None` when it would be refused. Nothing is used
     /// up.
     async fn redeemable(&self, by: Redeemer) -> Result<Option<Redeemable>, Fault>;
-    /// Uses up the token, stores the credential and gives it the proposed name, in one transaction.
+    /// Uses up the token, stores the credential with the token's settings and gives it the proposed name, in one
+    /// transaction.
     async fn redeem_enroll_token(
         &self,
         by: Redeemer,

@@ -53,7 +53,9 @@ pub use bindings::{
 pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ReplacedClaims, ScopeClaim, ScopeClaims};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use dead_bots::{DeadBot, DeadBots};
-pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
+pub use enroll_tokens::{
+    CredentialToEnroll, EnrollResult, EnrollSetup, EnrollToken, EnrollTokens, Redeemable, Redeemer,
+};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
 pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};

@@ -102,6 +102,10 @@ pub enum ProvisionResult {
 pub trait Provisioning: Send + Sync {
     /// What a request would be answered with. `None` when it would be refused. Nothing is stored.
     async fn provision_plan(&self, request: ProvisionRequest) -> Result<Option<ProvisionPlan>, Fault>;
+    /// Whether gateways may create agents of this tenant. False when there is no such tenant.
+    async fn may_create_agents(&self, tenant: &TenantId) -> Result<bool, Fault>;
+    /// Allows or forbids it. Agents that exist are not concerned.
+    async fn set_may_create_agents(&self, tenant: &TenantId, may: bool) -> Result<(), Fault>;
     /// Stores the agent, the gateway with its secret and name, and the use of the bot, in one transaction. Repeating it
     /// is harmless.
     async fn provision(

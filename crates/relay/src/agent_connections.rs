@@ -140,7 +140,7 @@ pub(crate) struct State {
     /// Stop entries that were sent as interrupts, until it is known whether the agent honoured them. At most one per
     /// chat.
     pub stopping: Vec<(EntryId, ChatId)>,
-    /// Honoured stops, until their entries come up for delivery.
+    /// Honoured stops and entries acknowledged by superseded sockets, until they come up for delivery.
     pub served: VecDeque<EntryId>,
     /// Running requests, with the socket that asked last.
     pub running: HashMap<(GatewayId, RequestId), u64>,

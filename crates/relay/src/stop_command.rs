@@ -181,7 +181,7 @@ impl Stops {
             }
             state.turns.interrupted(chat);
             if stopping.is_kept {
-                state.served(entry.clone());
+                state.needs_no_delivery(entry);
             }
             // A turn that ended with its answer meanwhile was not stopped.
             stopping.was_typing && !state.turns.answered_since(chat, stopping.asked)
@@ -219,15 +219,16 @@ impl State {
         self.stopping.iter().any(|(stopping, _)| stopping == entry)
     }
 
-    /// Records an honoured stop, so that its entry is not also delivered, wherever it is queued.
-    fn served(&mut self, entry: EntryId) {
+    /// Records an honoured stop, or an entry that another socket has acknowledged, so that it is not also delivered,
+    /// wherever it is queued.
+    pub fn needs_no_delivery(&mut self, entry: &EntryId) {
         if self.served.len() >= PENDING {
             self.served.pop_front();
         }
-        self.served.push_back(entry);
+        self.served.push_back(entry.clone());
     }
 
-    /// Whether this entry was honoured as an interrupt. The record is removed by the first call.
+    /// Whether this entry needs no delivery any more. The record is removed by the first call.
     pub fn has_served(&mut self, entry: &EntryId) -> bool {
         let at = self.served.iter().position(|served| served == entry);
         at.is_some_and(|at| self.served.remove(at).is_some())

@@ -1,7 +1,7 @@
 //! Admin API: settings of one gateway credential of an agent.
 
 use identity::{GatewayChange, GatewayChanged};
-use ledger::{BOTS_OF_A_GATEWAY, BotRef, GatewaySetup, Instance, ScopeClaim};
+use ledger::{BOTS_OF_A_GATEWAY, BotRef, EnrollSetup, GatewaySetup, Instance, ScopeClaim};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::Serialize;
 
@@ -12,6 +12,9 @@ use crate::routes::Parts;
 /// Most route keys of a gateway, and the longest in bytes.
 const KEYS: usize = 256;
 const LONGEST_KEY: usize = 256;
+
+const UNCLEAR_BOT: &str =
+    "route keys need one shared bot of each platform: limit the gateway with gateway_bots (--bot)";
 
 /// A gateway with its settings.
 #[derive(Serialize)]
@@ -63,30 +66,36 @@ impl ShownGateway {
 impl AgentChange {
     /// Takes the settings that are for one gateway, if the change names one. The others remain.
     pub(super) fn take_for_gateway(&mut self) -> Result<Option<(GatewayId, GatewayChange)>, AdminProblem> {
-        let bots = match self.gateway_bots.take() {
-            Some(bots) => Some(bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?),
-            None => None,
-        };
+        let bots = self.gateway_bots.take().map(|bots| gateway_bots(&bots)).transpose()?;
         let Some(gateway) = self.gateway_id.clone() else {
             return match bots.is_some() || self.route_keys.is_some() {
                 true => Err(unfit("gateway_bots and route_keys need gateway_id")),
                 false => Ok(None),
             };
         };
-        if bots.as_ref().is_some_and(|bots| bots.len() > BOTS_OF_A_GATEWAY) {
-            return Err(unfit("a gateway can be limited to at most 64 bots"));
-        }
         let route_keys = self.route_keys.take();
-        let fits =
-            |key: &String| (1..=LONGEST_KEY).contains(&key.len()) && !key.chars().any(char::is_control);
-        if route_keys.as_ref().is_some_and(|keys| keys.len() > KEYS || !keys.iter().all(fits)) {
-            return Err(unfit("route_keys may hold 256 keys of 1 to 256 bytes each"));
-        }
+        check_route_keys(route_keys.as_deref().unwrap_or_default())?;
         let change = GatewayChange { wake_url: self.wake_url.take(), bots, route_keys };
         if is_empty(&change) && self.generation.is_none() {
             return Err(unfit("gateway_id needs generation, wake_url, gateway_bots or route_keys"));
         }
         Ok(Some((gateway, change)))
+    }
+}
+
+/// The bots that a gateway is to be limited to.
+fn gateway_bots(bots: &[String]) -> Result<Vec<BotRef>, AdminProblem> {
+    if bots.len() > BOTS_OF_A_GATEWAY {
+        return Err(unfit("a gateway can be limited to at most 64 bots"));
+    }
+    bots.iter().map(|bot| identity(bot)).collect()
+}
+
+fn check_route_keys(keys: &[String]) -> Result<(), AdminProblem> {
+    let fits = |key: &String| (1..=LONGEST_KEY).contains(&key.len()) && !key.chars().any(char::is_control);
+    match keys.len() <= KEYS && keys.iter().all(fits) {
+        true => Ok(()),
+        false => Err(unfit("route_keys may hold 256 keys of 1 to 256 bytes each")),
     }
 }
 
@@ -113,10 +122,30 @@ impl Parts {
         match removals.take_away(changing, |_| vec![of.id.clone()]).await? {
             GatewayChanged::Done => Ok(()),
             GatewayChanged::NoGateway => Err(no_such_gateway(of)),
-            GatewayChanged::UnclearBot => Err(unfit(
-                "route keys need one shared bot of each platform: limit the gateway with gateway_bots (--bot)",
-            )),
+            GatewayChanged::UnclearBot => Err(unfit(UNCLEAR_BOT)),
         }
+    }
+
+    /// The settings for the gateway that will redeem a token, after the same checks.
+    pub(crate) async fn enroll_setup(
+        &self,
+        of: &InstanceId,
+        wake_url: Option<String>,
+        bots: &[String],
+        route_keys: Vec<String>,
+    ) -> Result<EnrollSetup, AdminProblem> {
+        if let Some(url) = &wake_url {
+            let checked = self.identity.accounts.check_wake_url(url);
+            checked.map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
+        }
+        let bots = gateway_bots(bots)?;
+        check_route_keys(&route_keys)?;
+        if !route_keys.is_empty()
+            && self.identity.gateways.bots_for_keys(of, &bots, &route_keys).await?.is_none()
+        {
+            return Err(unfit(UNCLEAR_BOT));
+        }
+        Ok(EnrollSetup { wake_url, bots, route_keys })
     }
 
     pub(super) async fn gateway_settings(&self, of: &InstanceId) -> Result<Vec<ShownGateway>, AdminProblem> {

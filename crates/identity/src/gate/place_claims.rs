@@ -65,6 +65,11 @@ impl PlaceClaims {
         Ok(replaced)
     }
 
+    /// Announces places that got another owner.
+    pub(crate) fn announce(&self, changed: &[ChangedPlace]) {
+        self.links.announce(changed);
+    }
+
     /// Makes a place belong to an agent, by the operator's word.
     pub async fn grant(&self, of: &InstanceId, on: &BotRef, place: &Discriminator) -> Result<Created, Fault> {
         let granted = self.records.grant_claim(of, on, place).await?;

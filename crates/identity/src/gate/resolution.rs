@@ -5,6 +5,7 @@
 //! only takes away (relay contract section 18).
 
 use ledger::{BoundAgent, RouteTo};
+use posthouse_wire::InstanceId;
 
 use crate::Routed;
 
@@ -33,19 +34,23 @@ pub(super) enum Candidate {
 }
 
 /// Chooses the agent that a message may be for. `linked` are the author's agents that use this bot, the latest first.
-/// `place` is the owner of the chat or scope.
+/// `place` is the owner of the chat or scope. If `only` names an agent, no other can be chosen: a message that answers
+/// one agent is for that agent or for nobody.
 pub(super) fn candidate(
     author: AuthorKind,
     linked: &[BoundAgent],
     place: Option<&Routed>,
     direct: bool,
+    only: Option<&InstanceId>,
 ) -> Candidate {
+    let is_asked_for = |to: &RouteTo| only.is_none_or(|only| to.instance == *only);
     // A link belongs to a person. A bot cannot have made one itself.
     if author == AuthorKind::Person && !linked.is_empty() {
+        let linked: Vec<_> = linked.iter().filter(|agent| is_asked_for(&agent.to)).collect();
         let owner = place.filter(|_| !direct).and_then(|place| {
-            linked.iter().find(|agent| agent.to == place.to).map(|agent| (agent, place.profile.clone()))
+            linked.iter().find(|agent| agent.to == place.to).map(|agent| (*agent, place.profile.clone()))
         });
-        let default = linked.iter().find(|agent| agent.dm_default).or(linked.first());
+        let default = linked.iter().find(|agent| agent.dm_default).or(linked.first()).copied();
         let chosen = owner.or_else(|| default.map(|agent| (agent, agent.profile.clone())));
         return match chosen {
             Some((agent, profile)) => Candidate::Linked { to: agent.to.clone(), profile },
@@ -53,6 +58,7 @@ pub(super) fn candidate(
         };
     }
     match place {
+        Some(place) if !is_asked_for(&place.to) => Candidate::Nobody("other_agent"),
         Some(place) if !place.is_claim => Candidate::ByOperator(place.clone()),
         // A claim is about authors, so a message without one does not reach its agent.
         Some(place) if author != AuthorKind::Nobody && !direct => Candidate::ByClaim(place.clone()),
@@ -168,7 +174,7 @@ mod tests {
     fn a_linked_author_reaches_only_agents_they_linked() {
         for (author, links, owner, direct) in situations() {
             if author == AuthorKind::Person && !links.is_empty() {
-                let chosen = candidate(author, &links, owner.as_ref(), direct);
+                let chosen = candidate(author, &links, owner.as_ref(), direct, None);
                 let to = chosen.to().expect("a linked author has an agent");
                 assert!(links.iter().any(|link| link.to == *to), "{links:?} {owner:?} {chosen:?}");
             }
@@ -188,7 +194,7 @@ mod tests {
                 Some(owner) => (owner.to.clone(), owner.profile.clone()),
                 None => (default.to.clone(), default.profile.clone()),
             };
-            let chosen = candidate(author, &links, owner.as_ref(), direct);
+            let chosen = candidate(author, &links, owner.as_ref(), direct, None);
             assert_eq!(chosen, Candidate::Linked { to, profile });
         }
     }
@@ -199,7 +205,7 @@ mod tests {
             if author == AuthorKind::Person && !links.is_empty() {
                 continue;
             }
-            let chosen = candidate(author, &links, owner.as_ref(), direct);
+            let chosen = candidate(author, &links, owner.as_ref(), direct, None);
             for layers in layer_sets() {
                 let admitted = chosen.admitted(layers).is_ok();
                 let Some(owner) = owner.as_ref().filter(|_| admitted) else { continue };
@@ -220,7 +226,7 @@ mod tests {
     #[test]
     fn every_layer_only_takes_away() {
         for (author, links, owner, direct) in situations() {
-            let chosen = candidate(author, &links, owner.as_ref(), direct);
+            let chosen = candidate(author, &links, owner.as_ref(), direct, None);
             for layers in layer_sets().filter(|layers| chosen.admitted(*layers).is_ok()) {
                 let more = [
                     Layers { denied: false, ..layers },
@@ -237,11 +243,11 @@ mod tests {
 
     #[test]
     fn nobody_gets_a_message_that_no_link_and_no_route_leads_from() {
-        let chosen = candidate(AuthorKind::Person, &[], None, false);
+        let chosen = candidate(AuthorKind::Person, &[], None, false, None);
         assert!(layer_sets().all(|layers| chosen.admitted(layers).is_err()));
         let claimed = place(3, true);
         for (author, direct) in [(AuthorKind::Nobody, false), (AuthorKind::Person, true)] {
-            let chosen = candidate(author, &[], Some(&claimed), direct);
+            let chosen = candidate(author, &[], Some(&claimed), direct, None);
             assert_eq!(chosen, Candidate::Nobody("not_linked"));
         }
     }
@@ -250,8 +256,32 @@ mod tests {
     fn a_bot_is_never_a_linked_author() {
         for (author, links, owner, direct) in situations() {
             if author == AuthorKind::Bot {
-                let chosen = candidate(author, &links, owner.as_ref(), direct);
+                let chosen = candidate(author, &links, owner.as_ref(), direct, None);
                 assert!(!matches!(chosen, Candidate::Linked { .. }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_for_one_agent_reaches_it_under_the_same_rules_and_reaches_no_other() {
+        for (author, links, owner, direct) in situations() {
+            let free = candidate(author, &links, owner.as_ref(), direct, None);
+            for number in 1..=4 {
+                let only = agent(number);
+                let chosen = candidate(author, &links, owner.as_ref(), direct, Some(&only.instance));
+                assert!(chosen.to().is_none_or(|to| *to == only), "{chosen:?}");
+                // It is chosen where the message alone leads to it, and where the author linked it.
+                let is_linked = author == AuthorKind::Person && links.iter().any(|link| link.to == only);
+                let is_chosen = chosen.to().is_some();
+                assert_eq!(is_chosen, is_linked || free.to() == Some(&only), "{links:?} {owner:?}");
+                if free.to() == Some(&only) {
+                    assert_eq!(chosen, free);
+                }
+                // Whoever reaches no agent at all reaches no asked one either.
+                assert!(!is_chosen || free.to().is_some());
+                for layers in layer_sets().filter(|layers| chosen.admitted(*layers).is_ok()) {
+                    assert!(!layers.denied && (is_linked || free.admitted(layers).is_ok()));
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Enrolment of gateways by single-use tokens.
 
 use identity::{AgentCredential, Principal, RevokedAccess};
-use ledger::Owner;
+use ledger::{AdmittedTenant, EnrollSetup, Owner};
 use posthouse_wire::{Secret, TenantId, token};
 
-use crate::fixtures::{TestAgent, TestServer, headers, here, seconds};
+use crate::fixtures::{TestAgent, TestServer, bot, headers, here, seconds};
 
 const HOUR: u64 = 3600;
 
@@ -16,7 +16,11 @@ impl TestAgent {
 
     async fn token_with_id(&self) -> (ledger::EnrollToken, Secret) {
         let enrolment = &self.server.identity.gateway_enrolment;
-        enrolment.create_token(&self.tenant, &self.instance, seconds(HOUR)).await.unwrap().unwrap()
+        enrolment
+            .create_token(&self.tenant, &self.instance, seconds(HOUR), Default::default())
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     fn program(&self) -> Principal {
@@ -232,4 +236,50 @@ async fn whoever_follows_revocations_hears_of_each_before_its_command_answers() 
     server.identity.accounts.revoke(&heron.instance, which).await.unwrap();
     server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     assert_eq!(*heard.lock().unwrap(), [gateway, heron.instance.to_string()]);
+}
+
+#[tokio::test]
+async fn a_token_gives_its_gateway_a_wake_url_bots_and_route_keys() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (one, two) = (bot("discord", "1"), bot("discord", "2"));
+    for on in [&one, &two] {
+        server.has_bot(on, true).await;
+        let claims = server.identity.gate.claims();
+        assert!(claims.admit_tenant(on, &AdmittedTenant::Every).await.unwrap());
+        assert_eq!(claims.front(&heron.instance, on).await.unwrap(), ledger::Fronted::Fronts);
+    }
+    let gateways = &server.identity.gateways;
+    let keys = vec!["guild-1".to_owned()];
+    let unclear = gateways.bots_for_keys(&heron.instance, &[], &keys).await.unwrap();
+    assert_eq!(unclear, None, "there are two shared bots of the platform");
+    let setup = EnrollSetup {
+        wake_url: Some("https://laptop.example/wake".to_owned()),
+        bots: vec![two.clone()],
+        route_keys: keys.clone(),
+    };
+    let enrolment = &server.identity.gateway_enrolment;
+    let made = enrolment.create_token(&heron.tenant, &heron.instance, seconds(HOUR), setup.clone()).await;
+    let (_, token) = made.unwrap().unwrap();
+    let (gateway, _) = enrols(&server, &heron.program(), &token, "gw-laptop").await.unwrap();
+    let listed = enrolment.tokens(None).await.unwrap();
+    assert_eq!(listed[0].setup, setup);
+    let got = async || {
+        let setups = gateways.of(&heron.instance).await.unwrap();
+        let setup = setups.into_iter().find(|setup| setup.gateway.as_str() == gateway).unwrap();
+        let claims = gateways.claims_of(&heron.instance).await.unwrap();
+        let claims: Vec<_> = claims.into_iter().map(|claim| (claim.on, claim.value, claim.live)).collect();
+        (setup.wake_url, setup.bots, claims)
+    };
+    let first = got().await;
+    let claimed = vec![(two.clone(), keys[0].clone(), false)];
+    assert_eq!(first, (setup.wake_url.clone(), vec![two.clone()], claimed), "a claim needs proof");
+    // A token without settings leaves them.
+    enrols(&server, &heron.program(), &heron.token().await, "gw-laptop").await.unwrap();
+    assert_eq!(got().await, first);
+    // The agent has lost the bot that the keys are for. The gateway enrols all the same.
+    let setup = EnrollSetup { bots: vec![bot("discord", "3")], ..setup };
+    let made = enrolment.create_token(&heron.tenant, &heron.instance, seconds(HOUR), setup).await;
+    enrols(&server, &heron.program(), &made.unwrap().unwrap().1, "gw-laptop").await.unwrap();
+    assert_eq!(got().await.2, first.2);
 }

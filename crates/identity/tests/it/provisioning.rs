@@ -236,8 +236,11 @@ async fn a_revoked_gateway_does_not_come_back_by_asking_again() {
     assert!(!acme.opens(&got).await);
     // Enrolling it with a token is the operator's consent.
     let enrolment = &server.identity.gateway_enrolment;
-    let (_, token) =
-        enrolment.create_token(&acme.tenant, &got.instance, seconds(HOUR)).await.unwrap().unwrap();
+    let (_, token) = enrolment
+        .create_token(&acme.tenant, &got.instance, seconds(HOUR), Default::default())
+        .await
+        .unwrap()
+        .unwrap();
     enrolment.enrol(&acme.by, token.expose(), "gw-1").await.unwrap().unwrap();
     assert_ne!(acme.asks(&call("gw-1", json!({}))).await.unwrap().gateway, got.gateway);
 }
@@ -370,4 +373,24 @@ async fn an_agent_and_its_tenant_are_removed_with_what_provisioning_left() {
     assert_ne!(again.instance, got.instance, "a removed agent is made anew");
     accounts.remove_agent(&again.instance).await.unwrap();
     assert_eq!(accounts.remove_tenant(&acme.tenant).await.unwrap(), ledger::Removed::Gone);
+}
+
+#[tokio::test]
+async fn where_provisioning_is_closed_gateways_get_only_agents_that_exist() {
+    let server = TestServer::open().await;
+    let (acme, globex) = (SelfHoster::of(&server, "acme").await, SelfHoster::of(&server, "globex").await);
+    let first = acme.asks(&call("gw-1", json!({}))).await.unwrap();
+    let provisioning = &server.identity.gateway_provisioning;
+    assert!(provisioning.may_create_agents(&acme.tenant).await.unwrap());
+    provisioning.set_may_create_agents(&acme.tenant, false).await.unwrap();
+    assert!(!provisioning.may_create_agents(&acme.tenant).await.unwrap());
+    assert!(acme.asks(&call("gw-2", json!({}))).await.is_none());
+    assert!(acme.asks(&call("gw-2", json!({ "instanceId": "crane" }))).await.is_none());
+    assert_eq!(acme.agents().await, ["gw-1"]);
+    assert_eq!(acme.asks(&call("gw-1", json!({}))).await.unwrap().instance, first.instance);
+    let named = acme.asks(&call("gw-2", json!({ "instanceId": "gw-1" }))).await.unwrap();
+    assert_eq!(named.instance, first.instance);
+    assert!(globex.asks(&call("gw-2", json!({}))).await.is_some(), "another tenant's switch");
+    provisioning.set_may_create_agents(&acme.tenant, true).await.unwrap();
+    assert!(acme.asks(&call("gw-3", json!({}))).await.is_some());
 }

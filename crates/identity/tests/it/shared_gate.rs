@@ -73,6 +73,18 @@ impl Shared {
         shown(self.decide(source, addressed, false).await)
     }
 
+    /// Whether the author of a message is admitted to this agent.
+    async fn admits(&self, to: &TestAgent, source: &Source) -> bool {
+        let bearings = Bearings { source, path: None };
+        let approach =
+            Approach { on: &self.on, shared: true, bearings, addressed: true, from_bot: false, person: None };
+        let admitted = self.server.identity.gate.admit_to(&to.instance, approach).await.unwrap();
+        admitted.is_some_and(|admitted| {
+            assert_eq!(admitted.to().instance, to.instance);
+            true
+        })
+    }
+
     async fn policy(&self, of: &TestAgent, policy: AuthorPolicy, allowed: &[&str]) {
         let allowed = allowed.iter().map(|user| (*user).into()).collect();
         let principals = AgentPrincipals { platform: None, policy, allowed };
@@ -266,4 +278,68 @@ async fn links_and_claims_of_a_thousand_others_cause_no_ledger_read_for_a_messag
     let before = shared.server.ledger.reads();
     assert_eq!(decisions().await, first);
     assert_eq!(shared.server.ledger.reads(), before);
+}
+
+#[tokio::test]
+async fn an_author_with_several_agents_is_admitted_to_each_of_them_and_to_no_other() {
+    let shared = Shared::open().await;
+    let (heron, otter) = (&shared.heron, &shared.otter);
+    let stranger = shared.server.enrol("initech", "stork", &[]).await;
+    shared.server.identity.gate.claims().front(&stranger.instance, &shared.on).await.unwrap();
+    shared.link("ann", heron).await;
+    shared.link("ann", otter).await;
+    shared.link("bob", otter).await;
+    for message in [direct("ann"), group("ann", "c1")] {
+        assert!(shared.admits(heron, &message).await && shared.admits(otter, &message).await);
+        assert!(!shared.admits(&stranger, &message).await);
+    }
+    assert!(
+        shared.admits(otter, &group("bob", "c1")).await && !shared.admits(heron, &group("bob", "c1")).await
+    );
+    assert!(!shared.admits(heron, &group("eve", "c1")).await);
+
+    let access = shared.server.identity.gate.access();
+    let chat = Subject::Chat("c1".into());
+    assert!(access.decide(&shared.on, &chat, Decision::Denied).await.unwrap());
+    assert!(!shared.admits(heron, &group("ann", "c1")).await, "the operator denied the chat");
+    assert!(shared.admits(heron, &group("ann", "c2")).await);
+    shared
+        .server
+        .identity
+        .accounts
+        .deprovision(shared.server.identity.gate.claims(), &heron.instance)
+        .await
+        .unwrap();
+    assert!(!shared.admits(heron, &direct("ann")).await && shared.admits(otter, &direct("ann")).await);
+}
+
+#[tokio::test]
+async fn who_is_admitted_to_an_asked_agent_follows_its_claims_its_policy_and_the_operators_routes() {
+    let shared = Shared::open().await;
+    let (heron, otter) = (&shared.heron, &shared.otter);
+    shared.link("ann", heron).await;
+    shared.gets(&group("ann", "c1"), true).await;
+    assert!(shared.claims(heron, "guild").await);
+    let eve = group("eve", "c1");
+    assert!(!shared.admits(heron, &eve).await, "only linked authors at first");
+    shared.policy(heron, AuthorPolicy::AllowList, &["eve"]).await;
+    assert!(shared.admits(heron, &eve).await && !shared.admits(otter, &eve).await);
+    assert!(!shared.admits(heron, &group("mallory", "c1")).await);
+    assert!(!shared.admits(heron, &direct("eve")).await, "a claim concerns its place");
+    shared.members.sees.store(false, Ordering::SeqCst);
+    shared.server.winds(seconds(61));
+    assert!(!shared.admits(heron, &eve).await, "the platform says that nobody of the agent sees the chat");
+
+    shared.server.routes(&shared.on, Discriminator::Chat("c9".into()), otter).await;
+    assert!(
+        shared.admits(otter, &group("eve", "c9")).await && !shared.admits(heron, &group("eve", "c9")).await
+    );
+    assert!(
+        shared.admits(heron, &group("ann", "c9")).await,
+        "their own agent, also where another has a route"
+    );
+    assert!(
+        !shared.admits(otter, &group("ann", "c9")).await,
+        "a linked author reaches the agents they linked"
+    );
 }

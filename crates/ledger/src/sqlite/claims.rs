@@ -269,7 +269,7 @@ pub(super) fn prove(
     Ok(proven)
 }
 
-fn replace(
+pub(super) fn replace(
     db: &Connection,
     of: &InstanceId,
     gateway: &GatewayId,

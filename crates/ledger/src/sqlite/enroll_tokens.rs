@@ -5,21 +5,21 @@ use posthouse_time::Moment;
 use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, owner, vault};
+use super::{Sqlite, claims, gateway_settings, owner, vault};
 use crate::enroll_tokens::{
-    CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer,
+    CredentialToEnroll, EnrollResult, EnrollSetup, EnrollToken, EnrollTokens, Redeemable, Redeemer,
 };
-use crate::{Fault, TokenHash};
+use crate::{BotRef, Fault, TokenHash};
 
-const TOKEN: &str = "SELECT id, tenant, instance, created, min(expires, wall_time_at(ends)), used, gateway, revoked FROM enroll_tokens";
+const TOKEN: &str = "SELECT id, tenant, instance, created, min(expires, wall_time_at(ends)), used, gateway, revoked, setup FROM enroll_tokens";
 
 #[async_trait]
 impl EnrollTokens for Sqlite {
     async fn create_enroll_token(&self, new: EnrollToken, hash: TokenHash) -> Result<bool, Fault> {
         self.write(move |db| {
             db.execute(
-                "INSERT INTO enroll_tokens (id, hash, tenant, instance, created, expires, ends)
-                 SELECT ?1, ?2, tenant, id, ?5, ?6, ledger_time_at(?6) FROM instances
+                "INSERT INTO enroll_tokens (id, hash, tenant, instance, created, expires, ends, setup)
+                 SELECT ?1, ?2, tenant, id, ?5, ?6, ledger_time_at(?6), ?7 FROM instances
                  WHERE id = ?4 AND tenant = ?3",
                 params![
                     new.id.as_str(),
@@ -27,7 +27,8 @@ impl EnrollTokens for Sqlite {
                     new.tenant.as_str(),
                     new.instance.as_str(),
                     new.created.millis(),
-                    new.expires.millis()
+                    new.expires.millis(),
+                    written(&new.setup)
                 ],
             )
             .map(|rows| rows > 0)
@@ -69,10 +70,10 @@ impl EnrollTokens for Sqlite {
     ) -> Result<EnrollResult, Fault> {
         let now = self.timepiece.now();
         self.write_for(owner(&by.tenant), move |db| {
-            let Some(Redeemable { instance, gateway }) = redeemable(db, &by, now)? else {
+            let Some(Redeemable { instance, gateway, setup }) = redeemable(db, &by, now)? else {
                 return Ok(EnrollResult::Refused);
             };
-            let CredentialToEnroll { gateway: given, secret, overlap_until } = &credential;
+            let CredentialToEnroll { gateway: given, secret, overlap_until, claims_on } = &credential;
             if gateway.is_some_and(|named| named != *given)
                 || !vault::issue(db, given, &instance, secret, now, *overlap_until)?
             {
@@ -87,7 +88,17 @@ impl EnrollTokens for Sqlite {
                 "UPDATE enroll_tokens SET used = ?2, gateway = ?3 WHERE hash = ?1",
                 params![by.token.0, now.millis(), given.as_str()],
             )?;
-            Ok(EnrollResult::Enrolled)
+            if !setup.bots.is_empty() {
+                gateway_settings::set_bots(db, given, &setup.bots)?;
+            }
+            if let Some(url) = &setup.wake_url {
+                gateway_settings::set_wake_url(db, given, Some(url))?;
+            }
+            let mut changed = Vec::new();
+            for on in claims_on.iter().filter(|_| !setup.route_keys.is_empty()) {
+                changed.extend(claims::replace(db, &instance, given, on, &setup.route_keys, now)?.changed);
+            }
+            Ok(EnrollResult::Enrolled(changed))
         })
         .await
     }
@@ -110,9 +121,9 @@ pub(super) fn revoke_all(
 
 /// The agent and credential of a token, if this caller may use it now.
 fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<Option<Redeemable>> {
-    let instance: Option<String> = db
+    let found: Option<(String, Option<String>)> = db
         .prepare_cached(
-            "SELECT instance FROM enroll_tokens
+            "SELECT instance, setup FROM enroll_tokens
              WHERE hash = ?1 AND tenant = ?2 AND (?3 IS NULL OR instance = ?3)
                AND used IS NULL AND revoked IS NULL AND expires > ?4 AND ends > ledger_time()",
         )?
@@ -123,10 +134,10 @@ fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<O
                 by.agent.as_ref().map(|agent| agent.as_str()),
                 now.millis()
             ],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    let Some(instance) = instance else { return Ok(None) };
+    let Some((instance, setup)) = found else { return Ok(None) };
     // A gateway may also propose the id that it got before. A revoked credential does not keep its name.
     let gateway = db
         .prepare_cached(
@@ -136,7 +147,7 @@ fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<O
         )?
         .query_row([&instance, &by.name], |row| row.get::<_, String>(0).map(GatewayId::from))
         .optional()?;
-    Ok(Some(Redeemable { instance: instance.into(), gateway }))
+    Ok(Some(Redeemable { instance: instance.into(), gateway, setup: read(setup) }))
 }
 
 fn token(row: &Row<'_>) -> rusqlite::Result<EnrollToken> {
@@ -149,5 +160,25 @@ fn token(row: &Row<'_>) -> rusqlite::Result<EnrollToken> {
         used: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
         gateway: row.get::<_, Option<String>>(6)?.map(GatewayId::from),
         revoked: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),
+        setup: read(row.get(8)?),
     })
+}
+
+/// The stored form of settings: the wake URL, pairs of platform and bot, and the route keys.
+type StoredSetup = (Option<String>, Vec<(String, String)>, Vec<String>);
+
+fn written(setup: &EnrollSetup) -> Option<String> {
+    if *setup == EnrollSetup::default() {
+        return None;
+    }
+    let bots = setup.bots.iter().map(|on| (on.platform.to_string(), on.bot.to_string())).collect();
+    let stored: StoredSetup = (setup.wake_url.clone(), bots, setup.route_keys.clone());
+    serde_json::to_string(&stored).ok()
+}
+
+fn read(stored: Option<String>) -> EnrollSetup {
+    let stored = stored.and_then(|stored| serde_json::from_str::<StoredSetup>(&stored).ok());
+    let Some((wake_url, bots, route_keys)) = stored else { return EnrollSetup::default() };
+    let bots = bots.into_iter().map(|(platform, bot)| BotRef { platform: platform.into(), bot: bot.into() });
+    EnrollSetup { wake_url, bots: bots.collect(), route_keys }
 }

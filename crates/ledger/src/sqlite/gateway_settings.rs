@@ -52,13 +52,7 @@ impl GatewaySettings for Sqlite {
             if !is_good(db, &of, &gateway)? {
                 return Ok(false);
             }
-            db.execute("DELETE FROM gateway_identities WHERE gateway = ?1", [gateway.as_str()])?;
-            for on in &bots {
-                db.execute(
-                    "INSERT OR IGNORE INTO gateway_identities (gateway, platform, bot) VALUES (?1, ?2, ?3)",
-                    [gateway.as_str(), on.platform.as_str(), on.bot.as_str()],
-                )?;
-            }
+            set_bots(db, &gateway, &bots)?;
             Ok(true)
         })
         .await
@@ -92,6 +86,17 @@ pub(super) fn set_wake_url(
         params![gateway.as_str(), url],
     )
     .map(|rows| rows > 0)
+}
+
+pub(super) fn set_bots(db: &Connection, gateway: &GatewayId, bots: &[BotRef]) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM gateway_identities WHERE gateway = ?1", [gateway.as_str()])?;
+    for on in bots {
+        db.execute(
+            "INSERT OR IGNORE INTO gateway_identities (gateway, platform, bot) VALUES (?1, ?2, ?3)",
+            [gateway.as_str(), on.platform.as_str(), on.bot.as_str()],
+        )?;
+    }
+    Ok(())
 }
 
 pub(super) fn bots(db: &Connection, gateway: &GatewayId) -> rusqlite::Result<Vec<BotRef>> {

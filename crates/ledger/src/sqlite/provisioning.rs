@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{GatewayId, InstanceId, Platform};
+use posthouse_wire::{GatewayId, InstanceId, Platform, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Sqlite, gateway_settings, roster, shared_bots, vault};
@@ -17,6 +17,20 @@ use crate::{BotRef, Fault, Instance, Sealed};
 impl Provisioning for Sqlite {
     async fn provision_plan(&self, request: ProvisionRequest) -> Result<Option<ProvisionPlan>, Fault> {
         self.read(move |db| plan(db, &request)).await
+    }
+
+    async fn may_create_agents(&self, tenant: &TenantId) -> Result<bool, Fault> {
+        let tenant = tenant.clone();
+        self.read(move |db| may_create_agents(db, &tenant)).await
+    }
+
+    async fn set_may_create_agents(&self, tenant: &TenantId, may: bool) -> Result<(), Fault> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            db.execute("UPDATE tenants SET creates_agents = ?2 WHERE id = ?1", params![tenant.as_str(), may])
+                .map(drop)
+        })
+        .await
     }
 
     async fn provision(
@@ -161,7 +175,9 @@ fn plan(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Option<
             None if has_too_many_gateways(db, instance)? => return Ok(None),
             None => {}
         },
-        None if has_too_many_agents(db, request)? => return Ok(None),
+        None if !may_create_agents(db, &request.tenant)? || has_too_many_agents(db, request)? => {
+            return Ok(None);
+        }
         None => {}
     }
     let Some(bot) = bot(db, request, &plan)? else { return Ok(None) };
@@ -242,6 +258,14 @@ fn has_too_many_gateways(db: &Connection, of: &InstanceId) -> rusqlite::Result<b
         params![of.as_str(), GATEWAYS_BY_PROVISIONING],
         |row| row.get(0),
     )
+}
+
+fn may_create_agents(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
+    let may = db
+        .prepare_cached("SELECT creates_agents FROM tenants WHERE id = ?1")?
+        .query_row([tenant.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(may.unwrap_or(false))
 }
 
 fn has_too_many_agents(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<bool> {

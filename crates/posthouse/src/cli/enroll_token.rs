@@ -11,7 +11,8 @@ use super::output::{Output, cell};
 pub enum Command {
     /// Makes a token for an agent; it works once and is shown only once
     #[command(after_help = "Examples:\n  posthouse enroll-token create --tenant acme --agent heron\n  \
-        posthouse enroll-token create --tenant acme --agent heron --ttl 1h --json\n\n\
+        posthouse enroll-token create --tenant acme --agent heron --ttl 1h --json\n  \
+        posthouse enroll-token create --tenant acme --agent heron --bot telegram:7001 --wake-url https://laptop.example/wake\n\n\
         On the agent's machine, `hermes gateway enroll --token TOKEN --connector-url URL` redeems it. The machine also \
         needs a client credential of the tenant or of the agent (`posthouse client create`).")]
     Create {
@@ -24,6 +25,15 @@ pub enum Command {
         /// Lifetime of the token, at most 30d
         #[arg(long, value_name = "TIME", default_value = "24h")]
         ttl: Span,
+        /// A bot that the gateway may speak for; can be repeated; without it, every bot of the agent
+        #[arg(long = "bot", value_name = "PLATFORM:ID")]
+        bots: Vec<String>,
+        /// URL to call when something waits for the agent while the gateway is not connected
+        #[arg(long, value_name = "URL")]
+        wake_url: Option<String>,
+        /// A chat or scope of a shared bot that the gateway claims; can be repeated
+        #[arg(long = "route-key", value_name = "KEY")]
+        route_keys: Vec<String>,
     },
     /// Lists tokens with their state, but never the tokens themselves
     #[command(
@@ -45,8 +55,9 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { tenant, agent, ttl } => {
-                let body = json!({ "tenant": tenant, "agent": agent, "ttl_seconds": ttl.0.as_secs() });
+            Command::Create { tenant, agent, ttl, bots, wake_url, route_keys } => {
+                let body = json!({ "tenant": tenant, "agent": agent, "ttl_seconds": ttl.0.as_secs(),
+                    "gateway_bots": bots, "wake_url": wake_url, "route_keys": route_keys });
                 made(output, &client.post(&["enroll-tokens"], &[], &body).await?)
             }
             Command::List { tenant } => {
@@ -60,6 +71,9 @@ impl Command {
                     ("EXPIRES", "expires_at"),
                     ("USED", "used_at"),
                     ("GATEWAY", "gateway_id"),
+                    ("ONLY BOTS", "gateway_bots"),
+                    ("WAKE URL", "wake_url"),
+                    ("ROUTE KEYS", "route_keys"),
                 ];
                 output.list(tokens, &columns, "there are no enrolment tokens")
             }

@@ -40,6 +40,9 @@ pub enum Command {
         /// Storage limit of the tenant in bytes, or `default` for the server's `storage.tenant_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
         storage_bytes: Option<StorageLimitArg>,
+        /// Whether gateways that provision themselves may create agents of the tenant
+        #[arg(long, value_enum, value_name = "MODE", group = "what")]
+        provisioning: Option<ProvisioningArg>,
         /// Limit on the bytes of the tenant's files, or `default` for the server's `storage.media_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
         media_bytes: Option<StorageLimitArg>,
@@ -65,6 +68,23 @@ impl PeerPostArg {
         match self {
             PeerPostArg::All => "all",
             PeerPostArg::None => "none",
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ProvisioningArg {
+    /// A gateway gets an agent of its own, or one that exists
+    Open,
+    /// A gateway gets only an agent that exists
+    Closed,
+}
+
+impl ProvisioningArg {
+    fn word(self) -> &'static str {
+        match self {
+            ProvisioningArg::Open => "open",
+            ProvisioningArg::Closed => "closed",
         }
     }
 }
@@ -113,6 +133,7 @@ impl Command {
                     ("id", "tenant_id"),
                     ("agents", "agents"),
                     ("peer post", "peer_post"),
+                    ("provisioning", "provisioning"),
                     ("storage used", "storage_used_bytes"),
                     ("storage limit", "storage_limit_bytes"),
                     ("limit set by", "storage_limit"),
@@ -122,7 +143,7 @@ impl Command {
                 ];
                 output.card(&shown, &parts)
             }
-            Command::Change { tenant, peer_post, storage_bytes, media_bytes } => {
+            Command::Change { tenant, peer_post, storage_bytes, provisioning, media_bytes } => {
                 let mut change = serde_json::Map::new();
                 if let Some(peer_post) = peer_post {
                     change.insert("peer_post".to_owned(), json!(peer_post.word()));
@@ -133,15 +154,19 @@ impl Command {
                 if let Some(media) = media_bytes {
                     change.insert("media_bytes".to_owned(), json!(media));
                 }
+                if let Some(mode) = provisioning {
+                    change.insert("provisioning".to_owned(), json!(mode.word()));
+                }
                 let changed = client.patch(&["tenants", &tenant], &[], &json!(change)).await?;
-                let [whom, limit, files] =
-                    ["peer_post", "storage_limit_bytes", "media_limit_bytes"].map(|name| &changed[name]);
-                let whom = whom.as_str().unwrap_or_default();
+                let [whom, limit, files, mode] =
+                    ["peer_post", "storage_limit_bytes", "media_limit_bytes", "provisioning"]
+                        .map(|name| &changed[name]);
+                let (whom, mode) = (whom.as_str().unwrap_or_default(), mode.as_str().unwrap_or_default());
                 output.done(
                     &changed,
                     &format!(
                         "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes, and files \
-                         of {files} bytes"
+                         of {files} bytes; provisioning of new agents is {mode}"
                     ),
                 )
             }

@@ -1,6 +1,6 @@
 //! One Telegram bot for two tenants, on the real binary: who gets which message, and who may write where.
 
-use posthouse_wire::action::Metadata;
+use posthouse_wire::action::{Metadata, PromptKind, PromptOption};
 use posthouse_wire::{Action, Outcome};
 use serde_json::{Value, json};
 use stand_ins::telegram::{Injection, TelegramStandIn};
@@ -229,4 +229,66 @@ async fn a_profile_is_on_every_event_of_its_route_and_comes_back_with_the_answer
     server.does(&["agent", "change", "heron", "--tenant", "acme", "--no-profile"]);
     says(&telegram, BOT, 5, "no profile");
     assert_eq!(heron.rider.hears().await.event.source.profile, None);
+}
+
+/// Asks with buttons, and returns the message that shows them.
+async fn asks(member: &Member, chat: i64, prompt: &str) -> i64 {
+    let action = Action::Prompt {
+        chat_id: chat.to_string().as_str().into(),
+        prompt_kind: PromptKind::Approval,
+        prompt_id: prompt.into(),
+        content: format!("{prompt}?"),
+        options: vec![PromptOption { id: "once".into(), label: "Once".to_owned(), style: None }],
+        reply_to: None,
+        metadata: Metadata::default(),
+    };
+    let outcome = member.rider.asks("telegram", "shared", action).await;
+    outcome.message_id.expect("the prompt is shown").as_str().parse().unwrap()
+}
+
+/// Somebody presses the only button of a prompt.
+fn presses(telegram: &TelegramStandIn, chat: i64, person: i64, (prompt, message): (&str, i64)) {
+    let press = Injection {
+        callback_data: Some(format!("hp1:{prompt}:once")),
+        message_id: Some(message),
+        ..Injection::text(chat, "")
+    };
+    telegram.inject(press.by(person, "Somebody").to_bot(BOT)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_press_reaches_the_agent_that_asked_if_its_presser_is_admitted_to_that_agent() {
+    let (telegram, server, mut heron, mut otter) = open().await;
+    link(&telegram, &server, [&heron, &otter]).await;
+    // Person 5 has both agents; the newer link is their default.
+    says(&telegram, BOT, 5, &format!("/link {}", otter.code(&server).await));
+    let linked_twice = |telegram: &TelegramStandIn| crate::talk::count(telegram, 5, LINKED) == 2;
+    assert!(telegram.until(crate::talk::PATIENCE, linked_twice).await);
+    writes(&telegram, 5, "hello");
+    assert_eq!(otter.hears().await, "hello", "the default");
+    let chats = [(5, "direct"), (GROUP, "group")];
+    for (chat, place) in chats {
+        let (first, second) = (format!("heron.{place}"), format!("otter.{place}"));
+        let prompts = [asks(&heron, chat, &first).await, asks(&otter, chat, &second).await];
+        if chat == GROUP {
+            // Person 6 has only the second agent. Its press of the first agent's button is nobody's.
+            presses(&telegram, chat, 6, (&first, prompts[0]));
+            presses(&telegram, chat, 7, (&first, prompts[0]));
+            presses(&telegram, chat, 7, (&second, prompts[1]));
+        }
+        presses(&telegram, chat, 5, (&first, prompts[0]));
+        presses(&telegram, chat, 5, (&second, prompts[1]));
+        for (member, prompt) in [(&mut heron, &first), (&mut otter, &second)] {
+            let answer = member.rider.hears().await.event;
+            assert_eq!(answer.source.user_id.as_ref().unwrap().as_str(), "5");
+            assert_eq!(answer.prompt_response.unwrap().prompt_id, *prompt);
+        }
+    }
+    // What reached the wrong agent would have come before these.
+    says(&telegram, BOT, 6, "marker for the second");
+    assert_eq!(otter.hears().await, "marker for the second");
+    let platform = json!({ "platform": "telegram", "userId": "5" });
+    assert_eq!(heron.manages(&server, "dm-default", platform).await.0, 200);
+    says(&telegram, BOT, 5, "marker for the first");
+    assert_eq!(heron.hears().await, "marker for the first");
 }

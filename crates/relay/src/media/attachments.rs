@@ -167,12 +167,16 @@ fn without_files(event: &mut Event, missing: &[Media]) {
     }
 }
 
-/// The parts of an album as one event: all attachments, and the first text.
-pub(crate) fn merged(parts: &[Bytes]) -> Option<PreparedEvent> {
-    let mut parts = parts.iter().map(|part| serde_json::from_slice::<Event>(part));
-    let mut whole = parts.next()?.ok()?;
+/// The parts of an album as one event: all attachments, and the first text. A part is its prepared event, with the stored
+/// one.
+pub(crate) fn merged(parts: &[(PreparedEvent, Bytes)]) -> Option<PreparedEvent> {
+    let read = |part: &Bytes| serde_json::from_slice::<Event>(part).ok();
+    let texts = parts.iter().filter_map(|(_, stored)| Some(read(stored)?.text));
+    let caption = texts.into_iter().find(|text| !text.trim().is_empty());
+    let mut parts = parts.iter().map(|(prepared, _)| read(prepared));
+    let mut whole = parts.next()??;
     for part in parts {
-        let part = part.ok()?;
+        let part = part?;
         if whole.text.trim().is_empty() {
             whole.text = part.text;
         }
@@ -186,6 +190,8 @@ pub(crate) fn merged(parts: &[Bytes]) -> Option<PreparedEvent> {
     if whole.media_urls.is_empty() {
         whole.message_type = MessageType::Text;
     }
+    // What a person wrote is worth more than the description of an attachment that could not be fetched.
+    whole.text = caption.unwrap_or(whole.text);
     serde_json::to_vec(&whole).ok().map(Bytes::from)
 }
 

@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use http_kit::{ClientAddress, read_body};
+use identity::EnrolledGateway;
 use posthouse_wire::enrolment::{EnrollRequest, EnrollResponse};
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
-use crate::Fault;
 use crate::metrics::Why;
 
 /// Largest body. A token and a name are far smaller.
@@ -31,9 +31,12 @@ pub(super) async fn enroll(
     let caller = ContractError::known(checked, &head)?;
     let wanted = EnrollRequest::read(&read_body(body, LARGEST).await?).map_err(ContractError::malformed)?;
     let token = wanted.enrollment_token.expose();
-    let enrolled = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id).await;
+    // Route keys of the token replace earlier ones of the gateway, so the agent may lose places.
+    let enrolling = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id);
+    let losing = |done: &Option<EnrolledGateway>| done.iter().map(|done| done.instance.clone()).collect();
+    let enrolled = door.relay.0.route_removals.take_away(enrolling, losing).await;
     let count = |why| door.relay.0.metrics.enrolments.get_or_create(&Why { why }).inc();
-    let Some(enrolled) = enrolled.map_err(Fault::from)? else {
+    let Some(enrolled) = enrolled? else {
         count("refused");
         tracing::debug!(caller = caller.limit_key(), "an enrolment token was refused");
         return Err(NOT_VALID);

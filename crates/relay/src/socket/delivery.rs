@@ -63,6 +63,8 @@ pub(super) struct Delivery {
     committing: Option<BoxFuture<'static, ()>>,
     /// An entry that was outstanding when this socket was superseded, and the time limit for the socket's pong.
     suspect: Option<(EntryId, Instant)>,
+    /// Albums that were outstanding when this socket was superseded. Their acknowledgement still ends all their parts.
+    superseded_albums: Vec<Outstanding>,
     /// Set when this socket became live again because another one ended. It gets nothing until it answers a ping, for
     /// which this is the deadline.
     proving: Option<Instant>,
@@ -107,6 +109,7 @@ impl Delivery {
             taken: Vec::new(),
             committing: None,
             suspect: None,
+            superseded_albums: Vec::new(),
             proving: None,
             turn,
         }
@@ -348,7 +351,8 @@ impl Socket {
         // A second socket appeared while this one is open. If this one is alive, its reader died of the entry
         // that it got (contract section 16.4). If not, the connection was merely lost.
         let suspect = delivery.outstanding.front().map(|oldest| oldest.id.clone());
-        delivery.outstanding.clear();
+        let superseded = delivery.outstanding.drain(..);
+        delivery.superseded_albums = superseded.filter(|outstanding| !outstanding.parts.is_empty()).collect();
         if let (Some(entry), Role::Standby) = (suspect, role) {
             delivery.suspect = Some((entry, now + PROBE));
             return self.ping().await;

@@ -182,3 +182,49 @@ async fn an_album_is_handed_over_as_one_message_and_acknowledged_as_one() {
     gateway.takes("afterwards").await;
     heron.has_unread(0).await;
 }
+
+#[tokio::test]
+async fn an_album_that_a_superseded_socket_acknowledges_does_not_come_again_in_parts() {
+    for acknowledged_while_held in [false, true] {
+        let server = TestServer::open().await;
+        let heron = server.heron().await;
+        server.egress.has_file("one", "one");
+        server.egress.has_file("two", "two");
+        let mut old = heron.sits_settled().await;
+        let first = brings(&heron, Picture { album: Some("a"), ..Picture::of(&["one"]) }).await;
+        brings(&heron, Picture { album: Some("a"), caption: "all of them", ..Picture::of(&["two"]) }).await;
+        old.hears_nothing().await;
+        server.winds(seconds(1));
+        let frame = hears_inbound(&mut old).await;
+        assert_eq!(
+            (&frame["event"]["text"], &frame["bufferId"]),
+            (&"all of them".into(), &first.as_str().into())
+        );
+        let mut new = match acknowledged_while_held {
+            // The new socket has read both parts, and waits for further ones.
+            true => heron.sits_settled().await,
+            false => heron.sits().await,
+        };
+        new.hears_nothing().await;
+        old.acknowledges(first.as_str()).await;
+        heron.has_unread(0).await;
+        server.winds(seconds(30));
+        server.says(&heron.bots[0], "c1", "afterwards").await;
+        new.takes("afterwards").await;
+    }
+}
+
+#[tokio::test]
+async fn the_caption_of_an_album_is_kept_when_a_file_cannot_be_fetched() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.egress.has_file("two", "two");
+    let mut gateway = heron.sits_settled().await;
+    brings(&heron, Picture { album: Some("a"), ..Picture::of(&["gone"]) }).await;
+    brings(&heron, Picture { album: Some("a"), caption: "both of them", ..Picture::of(&["two"]) }).await;
+    gateway.hears_nothing().await;
+    server.winds(seconds(1));
+    let frame = hears_inbound(&mut gateway).await;
+    assert_eq!(frame["event"]["text"], "both of them");
+    assert_eq!(urls(&frame).len(), 1);
+}

@@ -165,3 +165,47 @@ async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() 
     assert_eq!(told(6, 1).await, 1);
     assert_eq!(server.texts().await, ["message 1"], "what was accepted is kept, and nothing else");
 }
+
+/// A part of an album in a group.
+fn pictured(update: i64, album: &str, caption: &str) -> Value {
+    let mention = json!([{"type": "mention", "offset": 0, "length": 10}]);
+    let entities = if caption.contains("@posty_bot") { mention } else { json!([]) };
+    json!({"update_id": update, "message": {"message_id": update, "media_group_id": album, "caption": caption,
+        "caption_entities": entities, "photo": [{"file_id": format!("f{update}"), "width": 1, "height": 1}],
+        "chat": {"id": -7, "type": "supergroup", "title": "Inn"}, "from": {"id": 5, "first_name": "Ana"}}})
+}
+
+#[tokio::test]
+async fn an_album_in_a_group_is_for_the_agent_with_all_its_parts_if_one_mentions_the_bot() {
+    let intake = Intake::of(false, Discriminator::Any).await;
+    assert_eq!(intake.takes(pictured(1, "a", "@posty_bot look")).await, 1);
+    assert_eq!(intake.takes(pictured(2, "a", "")).await, 1);
+    for update in [3, 4, 4] {
+        assert_eq!(intake.takes(pictured(update, "b", "")).await, 0, "nobody spoke to the bot yet");
+    }
+    assert_eq!(intake.takes(pictured(5, "b", "@posty_bot these too")).await, 3);
+    assert_eq!(intake.takes(pictured(4, "b", "")).await, 1, "a repeat is the same entry");
+    for update in [6, 7] {
+        assert_eq!(intake.takes(pictured(update, "c", "not for the bot")).await, 0);
+    }
+    let unread = intake.server.ledger.inbox().unread(&intake.server.agent, Seq(0), 100).await.unwrap();
+    let parts: Vec<_> =
+        unread.iter().map(|entry| (entry.album.as_deref().unwrap(), entry.references[0].as_str())).collect();
+    let file = |number: u8| format!("telegram:file:f{number}");
+    let files: Vec<String> = (1..=5).map(file).collect();
+    let albums = ["a", "a", "b", "b", "b"];
+    assert_eq!(parts, albums.into_iter().zip(files.iter().map(String::as_str)).collect::<Vec<_>>());
+    assert_eq!(intake.server.texts().await, ["look", "", "", "", "these too"]);
+}
+
+#[tokio::test]
+async fn an_album_of_somebody_who_is_denied_reaches_nobody() {
+    let intake = Intake::of(false, Discriminator::Any).await;
+    let subject = ledger::Subject::User("5".into());
+    let on = intake.bot.bot_ref();
+    assert_eq!(intake.takes(pictured(1, "a", "")).await, 0);
+    intake.server.access().decide(&on, &subject, ledger::Decision::Denied).await.unwrap();
+    assert_eq!(intake.takes(pictured(2, "a", "@posty_bot look")).await, 0);
+    assert_eq!(intake.takes(pictured(3, "a", "")).await, 0);
+    assert!(intake.server.texts().await.is_empty());
+}

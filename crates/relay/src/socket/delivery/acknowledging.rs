@@ -30,11 +30,25 @@ impl Socket {
         }
         delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
         let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
-        let (handed, place, parts) = match at.and_then(|at| delivery.outstanding.remove(at)) {
+        let outstanding = match at {
+            Some(at) => delivery.outstanding.remove(at),
+            // The socket was superseded meanwhile. The acknowledgement is valid all the same, for all parts of an album.
+            None => {
+                let mut albums = delivery.superseded_albums.iter();
+                let album = albums.position(|album| album.id == entry);
+                album.map(|album| delivery.superseded_albums.swap_remove(album))
+            }
+        };
+        let (handed, place, parts) = match outstanding {
             Some(Outstanding { handed, place, parts, .. }) => (handed, Some(place), parts),
-            // The socket was superseded meanwhile. The acknowledgement is valid all the same.
             None => (self.relay.0.timepiece.now(), None, Vec::new()),
         };
+        if at.is_none() {
+            // The live socket may hold these entries already, while it waits for their attachments.
+            let mut state = self.connections.state.lock();
+            state.needs_no_delivery(&entry);
+            parts.iter().for_each(|(part, _)| state.needs_no_delivery(part));
+        }
         if at == Some(0) {
             delivery.lease = Lease::starting(now);
         }

@@ -170,7 +170,10 @@ impl SetAside {
             several => {
                 let events: Vec<_> = several
                     .iter()
-                    .map(|held| event(held).unwrap_or_else(|| held.entry.event.clone()))
+                    .map(|held| {
+                        let stored = held.entry.event.clone();
+                        (event(held).unwrap_or_else(|| stored.clone()), stored)
+                    })
                     .collect();
                 merged(&events)
             }
