@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Bearings, GateDecision, Principal};
+use identity::{Admitted, Approach, Bearings, GateDecision, Metered, OverQuota, Principal};
 use ledger::{BotRef, ShownPrompt};
 use posthouse_wire::{EntryId, Event, PromptToken};
 use relay::{Entrant, StopRule};
 use vault::Captured;
 
 use super::Intake;
+use super::sender_texts::{TOO_MANY_MESSAGES, may_answer};
 use crate::Fault;
 use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
+use crate::notices::NoticeKind;
 use crate::platform::{Arrival, Platform};
 
 /// The gate's reason for a message in a group that is for no agent.
@@ -35,6 +37,9 @@ pub(super) enum Judged {
     Dropped {
         by_admitted: bool,
     },
+    /// The agent or its tenant gets too many messages. The platform hears nothing of it: if it got an error, it would
+    /// repeat the event and hold up the bot's other tenants.
+    OverQuota(OverQuota),
 }
 
 impl Intake {
@@ -92,6 +97,13 @@ impl Intake {
                 PressVerdict::Unknown => return dropped("unknown_prompt", true),
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
+        }
+        let to = admitted.to();
+        if let Err(over) = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await {
+            self.metrics.ignored(platform.name(), "over_quota");
+            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+            return Ok(Judged::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
         let Arrival { mut event, capabilities, dedup, references, album, forward, received, .. } = arrival;

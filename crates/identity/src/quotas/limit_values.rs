@@ -1,0 +1,92 @@
+//! The values of all limits: the defaults of the server, or those of one tenant.
+
+use ledger::{OwnLimits, TenantLimit};
+use serde::{Deserialize, Serialize};
+
+/// `[limits]` in the configuration: the limits of every tenant. `posthouse tenant change` sets others for one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitValues {
+    /// Messages per minute to all agents of one tenant, from platforms, the chat page and programs. Default 6000.
+    pub messages_per_minute: u32,
+    /// The same for one agent. Default 600.
+    pub agent_messages_per_minute: u32,
+    /// Open sockets of all agents of one tenant. Default 1024.
+    pub sockets: u32,
+    /// Open sockets of one agent. Default 64.
+    pub agent_sockets: u32,
+    /// Actions per minute of all agents of one tenant, such as sending a message. `typing` counts as a tenth.
+    /// Default 12000.
+    pub actions_per_minute: u32,
+    /// The same for one agent. Default 1200.
+    pub agent_actions_per_minute: u32,
+    /// HTTP requests per minute to `/relay` and `/manage` for all agents of one tenant. Default 3000.
+    pub requests_per_minute: u32,
+    /// The same for one agent. Default 300.
+    pub agent_requests_per_minute: u32,
+}
+
+impl Default for LimitValues {
+    fn default() -> Self {
+        Self {
+            messages_per_minute: 6_000,
+            agent_messages_per_minute: 600,
+            sockets: 1_024,
+            agent_sockets: 64,
+            actions_per_minute: 12_000,
+            agent_actions_per_minute: 1_200,
+            requests_per_minute: 3_000,
+            agent_requests_per_minute: 300,
+        }
+    }
+}
+
+impl LimitValues {
+    pub fn get(&self, limit: TenantLimit) -> u32 {
+        match limit {
+            TenantLimit::Messages => self.messages_per_minute,
+            TenantLimit::AgentMessages => self.agent_messages_per_minute,
+            TenantLimit::Sockets => self.sockets,
+            TenantLimit::AgentSockets => self.agent_sockets,
+            TenantLimit::Actions => self.actions_per_minute,
+            TenantLimit::AgentActions => self.agent_actions_per_minute,
+            TenantLimit::Requests => self.requests_per_minute,
+            TenantLimit::AgentRequests => self.agent_requests_per_minute,
+        }
+    }
+
+    /// These values, with those that were set for one tenant instead of the defaults.
+    pub(super) fn with(mut self, own: &OwnLimits) -> Self {
+        for (limit, value) in own {
+            let place = match limit {
+                TenantLimit::Messages => &mut self.messages_per_minute,
+                TenantLimit::AgentMessages => &mut self.agent_messages_per_minute,
+                TenantLimit::Sockets => &mut self.sockets,
+                TenantLimit::AgentSockets => &mut self.agent_sockets,
+                TenantLimit::Actions => &mut self.actions_per_minute,
+                TenantLimit::AgentActions => &mut self.agent_actions_per_minute,
+                TenantLimit::Requests => &mut self.requests_per_minute,
+                TenantLimit::AgentRequests => &mut self.agent_requests_per_minute,
+            };
+            *place = *value;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_own_limit_replaces_its_default_and_no_other() {
+        for limit in TenantLimit::ALL {
+            let defaults = LimitValues::default();
+            let own = defaults.with(&OwnLimits::from([(limit, 7)]));
+            for other in TenantLimit::ALL {
+                let expected = if other == limit { 7 } else { defaults.get(other) };
+                assert_eq!(own.get(other), expected, "{other:?}");
+            }
+        }
+    }
+}
