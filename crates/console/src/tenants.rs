@@ -1,6 +1,8 @@
 //! Admin API: tenants, the owners of agents.
 
-use std::collections::HashMap;
+mod limits;
+
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -9,6 +11,7 @@ use ledger::{Removed, Tenant, TenantStorage};
 use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
+use self::limits::{LimitChanges, ShownLimit};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -48,6 +51,7 @@ pub(crate) struct TenantWithAgents {
     media_used_bytes: i64,
     media_limit_bytes: i64,
     media_limit: LimitFrom,
+    limits: BTreeMap<&'static str, ShownLimit>,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -81,6 +85,8 @@ pub(crate) struct TenantChange {
     storage_bytes: Option<StorageBytes>,
     #[serde(default)]
     media_bytes: Option<StorageBytes>,
+    #[serde(default)]
+    limits: LimitChanges,
 }
 
 /// Storage limit of a tenant.
@@ -102,7 +108,7 @@ impl StorageBytes {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DefaultWord {
     Default,
@@ -164,6 +170,9 @@ impl Parts {
             true => PeerPost::All,
             false => PeerPost::None,
         };
+        let quotas = &self.identity.quotas;
+        let own = quotas.own_limits(&tenant.id).await?;
+        let limits = limits::shown(&quotas.limits(&tenant.id).await, &own, quotas.used(&tenant.id).await);
         let (storage, media) = (self.usage.of_tenant(&tenant.id), self.usage.media_of_tenant(&tenant.id));
         Ok(TenantWithAgents {
             tenant: shown(tenant),
@@ -175,6 +184,7 @@ impl Parts {
             media_used_bytes: media.used,
             media_limit_bytes: media.limit,
             media_limit: LimitFrom::of(media),
+            limits,
         })
     }
 }
@@ -218,6 +228,10 @@ pub(crate) async fn change(
     JsonBody(change): JsonBody<TenantChange>,
 ) -> Result<Json<TenantWithAgents>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
+    let limits = change.limits.read()?;
+    if !limits.is_empty() && !console.identity.quotas.set_limits(&tenant.id, limits).await? {
+        return Err(no_tenant(&tenant.name));
+    }
     if let Some(peer_post) = change.peer_post {
         let may = matches!(peer_post, PeerPost::All);
         console.post.connectors().records().set_peers_may_write(&tenant.id, may).await?;

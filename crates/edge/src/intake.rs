@@ -1,13 +1,19 @@
 //! Intake of platform deliveries: verify, route, admit and store them before the platform gets its response.
 
+mod sender_texts;
+
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
+use identity::{
+    Admitted, Approach, Bearings, GateDecision, Identity, Metered, OverQuota, PairingCode, Principal,
+    Stranger,
+};
 use ledger::{BotRef, LimitReached, ShownPrompt};
 use posthouse_wire::{ChatId, EntryId, Event, PromptToken, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay, StopRule};
 use vault::{Captured, Vault};
 
+use self::sender_texts::{MAILBOX_FULL, TOO_MANY_MESSAGES, may_answer, pairing_notice};
 use crate::Fault;
 use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
@@ -19,9 +25,6 @@ use crate::own_threads::OwnThreads;
 use crate::platform::{
     Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
 };
-
-/// Notice to a sender whose message was not stored because the inbox is full.
-const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
 
 /// The gate's reason for a message in a group that is for no agent.
 const NOT_ADDRESSED: &str = "not_addressed";
@@ -47,6 +50,8 @@ pub struct IntakeResult {
     pub entries: Vec<EntryId>,
     /// Set if at least one arrival was not stored because there was no room for it.
     pub full: Option<LimitReached>,
+    /// Set if at least one arrival was not stored because its agent or tenant gets too many messages.
+    pub over_quota: Option<OverQuota>,
 }
 
 /// The result of a delivery.
@@ -76,6 +81,9 @@ enum Judged {
     Dropped {
         by_admitted: bool,
     },
+    /// The agent or its tenant gets too many messages. The platform hears nothing of it: if it got an error, it would
+    /// repeat the event and hold up the bot's other tenants.
+    OverQuota(OverQuota),
 }
 
 impl Intake {
@@ -148,6 +156,7 @@ impl Intake {
         // Read before any route is looked up, so that a removal in between is noticed.
         let removals = self.relay.route_removals().ended_count();
         let mut may_acknowledge = reading.arrivals.is_empty();
+        let mut result = IntakeResult::default();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         let arrivals = reading.arrivals.into_iter().map(|arrival| (arrival, false));
         for (arrival, from_bot) in
@@ -159,6 +168,10 @@ impl Intake {
                     admitted.push(*turn);
                 }
                 Judged::Dropped { by_admitted } => may_acknowledge |= by_admitted,
+                Judged::OverQuota(over) => {
+                    may_acknowledge = true;
+                    result.over_quota = Some(over);
+                }
             }
         }
         // A button press by somebody who is not admitted is not acknowledged either.
@@ -169,10 +182,9 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        let mut result = IntakeResult::default();
         for Admitting { admitted, entrant, capabilities, answers } in admitted {
             let source = &entrant.event.source;
-            let to = may_answer(source).then(|| (source.chat_id.clone(), source.thread_id.clone()));
+            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
             match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     if let Some((prompt, token)) = answers {
@@ -187,12 +199,7 @@ impl Intake {
                 ArrivalResult::Nothing => {}
                 ArrivalResult::Full(full) => {
                     result.full = Some(full);
-                    if let Some((Some(chat), thread)) = to
-                        && !platform.answers_senders_itself()
-                        && self.notices.may_tell(&on, &chat, NoticeKind::MailboxFull)
-                    {
-                        self.answer(platform, bot, chat, thread, MAILBOX_FULL.to_owned());
-                    }
+                    self.tell_sender(platform, bot, to, NoticeKind::MailboxFull, MAILBOX_FULL);
                 }
             }
         }
@@ -248,6 +255,14 @@ impl Intake {
                 return dropped("stranger", false);
             }
         };
+        let to = admitted.to();
+        if let Err(over) = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await {
+            self.metrics.ignored(platform.name(), "over_quota");
+            let source = &event.source;
+            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+            return Ok(Judged::OverQuota(over));
+        }
         let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
         let mut stop = platform.stop_rule();
         let mut answers = None;
@@ -330,17 +345,23 @@ impl Intake {
         Ok(())
     }
 
-    /// Sends a notice of the server to a sender, in a task of its own.
-    fn answer(
+    /// Tells a sender why their message was not delivered, in a task of its own. A chat hears of one reason once an hour.
+    fn tell_sender(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
-        chat: ChatId,
-        thread: Option<ThreadId>,
-        text: String,
+        (chat, thread, may_answer): (Option<ChatId>, Option<ThreadId>, bool),
+        kind: NoticeKind,
+        text: &'static str,
     ) {
-        let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
-        self.relay.tasks().spawn(async move { notices.send(platform, bot, None, chat, thread, text).await });
+        let Some(chat) = chat.filter(|_| may_answer && !platform.answers_senders_itself()) else { return };
+        if self.notices.may_tell(&bot.bot_ref(), &chat, kind) {
+            let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
+            let text = text.to_owned();
+            self.relay
+                .tasks()
+                .spawn(async move { notices.send(platform, bot, None, chat, thread, text).await });
+        }
     }
 
     /// Sends a stranger their pairing code, in a task of its own.
@@ -399,21 +420,6 @@ impl Intake {
             }
         })
     }
-}
-
-/// Whether a notice may be sent. In a channel it would be published to all readers.
-fn may_answer(source: &Source) -> bool {
-    source.chat_type != "channel"
-}
-
-/// The text with which a stranger gets their pairing code.
-fn pairing_notice(code: &PairingCode) -> String {
-    let who = if code.admits_whole_chat() { "this chat" } else { "you" };
-    format!(
-        "This bot does not know {who} yet. To use it, give this pairing code to the person who runs it: {code}\n\
-         The code is valid for one hour.",
-        code = code.code(),
-    )
 }
 
 /// The result for one arrival.

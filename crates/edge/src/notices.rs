@@ -33,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(25);
 pub(crate) enum NoticeKind {
     /// The inbox has no room for a message.
     MailboxFull,
+    /// The agent or its tenant gets too many messages.
+    OverQuota,
     /// A message waited too long for its agent.
     Expired,
 }

@@ -8,7 +8,7 @@ use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
     Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning,
-    RelevancePolicies, Roster, ScopeClaims, SharedBots, SleepRecords, Staleness,
+    RelevancePolicies, Roster, ScopeClaims, SharedBots, SleepRecords, Staleness, TenantLimits,
 };
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -20,7 +20,7 @@ use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
     Accounts, AdminToken, Authenticator, Config, Fault, Gate, GatewayEnrolment, GatewayProvisioning,
-    Gateways, Metrics, RosterView, SleepUrls, StalePolicies, Throttle, TrustedIssuers,
+    Gateways, LimitValues, Metrics, Quotas, RosterView, SleepUrls, StalePolicies, Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -38,6 +38,7 @@ pub struct Parts {
     pub shared_bots: Arc<dyn SharedBots>,
     pub staleness: Arc<dyn Staleness>,
     pub sleep: Arc<dyn SleepRecords>,
+    pub tenant_limits: Arc<dyn TenantLimits>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -50,6 +51,8 @@ pub struct Parts {
     pub access_token: Duration,
     /// How long a gateway that provisions itself again gets the same secret.
     pub secret_reuse: Duration,
+    /// The limits of tenants that have none of their own.
+    pub limits: LimitValues,
     /// The server's own platforms, on which every agent has a bot.
     pub built_in: Vec<Platform>,
 }
@@ -71,6 +74,7 @@ impl Parts {
             shared_bots: ledger.shared_bots(),
             staleness: ledger.staleness(),
             sleep: ledger.sleep(),
+            tenant_limits: ledger.tenant_limits(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -79,6 +83,7 @@ impl Parts {
             timepiece,
             access_token: Duration::from_secs(3600),
             secret_reuse: Config::default().secret_reuse.0,
+            limits: LimitValues::default(),
             built_in: Vec::new(),
         }
     }
@@ -97,6 +102,8 @@ pub struct Identity {
     pub gate: Gate,
     /// What happens to messages that waited too long.
     pub stale_policies: StalePolicies,
+    /// What each tenant and agent may do per minute, and how many sockets they may have.
+    pub quotas: Quotas,
     /// Stop URLs of agents, and tokens for asking to be stopped.
     pub sleep_urls: SleepUrls,
     /// Gateways that get their credential for a single-use token.
@@ -159,6 +166,7 @@ impl Identity {
                 records: parts.sleep,
                 throttle: throttle.clone(),
             },
+            quotas: Quotas::new(parts.tenant_limits, roster.clone(), parts.limits, Arc::clone(&metrics)),
             stale_policies: StalePolicies::new(parts.staleness, roster.clone()),
             gateway_provisioning,
             gateways: Gateways {

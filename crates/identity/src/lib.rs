@@ -3,7 +3,7 @@
 //! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
 //! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and
 //! routes. [`Gate`] decides who may write to an agent. [`GatewayEnrolment`] gives out credentials for single-use tokens.
-//! [`TrustedIssuers`] checks tokens of foreign issuers. The OAuth token endpoints are here too.
+//! [`TrustedIssuers`] checks tokens of foreign issuers. [`Quotas`] limits what each tenant may do per minute. The OAuth token endpoints are here too.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
 //! refusal looks the same as absence; a revocation takes effect before its command answers.
@@ -25,6 +25,7 @@ mod metrics;
 mod oauth;
 mod principal;
 mod provisioning;
+mod quotas;
 mod record_cache;
 mod refresh_log;
 mod revocation_listeners;
@@ -55,6 +56,7 @@ pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
 pub use provisioning::{GatewayProvisioning, ProvisionedGateway};
+pub use quotas::{LimitValues, Metered, OverQuota, QuotaUse, Quotas, SocketPlace};
 pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;

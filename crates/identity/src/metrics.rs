@@ -1,4 +1,4 @@
-//! Metrics of credentials. Labels come from closed sets; none names a tenant.
+//! Metrics of credentials and quotas. Labels come from closed sets; none names a tenant.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,10 +10,17 @@ struct CredentialResult {
     why: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReachedQuota {
+    what: &'static str,
+    whose: &'static str,
+}
+
 /// Metric families of the identity crate.
 #[derive(Default)]
 pub struct Metrics {
     tokens: Family<CredentialResult, Counter>,
+    over_quota: Family<ReachedQuota, Counter>,
 }
 
 impl Metrics {
@@ -24,6 +31,15 @@ impl Metrics {
             "Credentials exchanged for tokens, by result",
             self.tokens.clone(),
         );
+        registry.register(
+            "posthouse_identity_over_quota",
+            "Messages, actions, requests and sockets refused by a quota, by whose limit was reached",
+            self.over_quota.clone(),
+        );
+    }
+
+    pub(crate) fn count_over_quota(&self, what: &'static str, whose: &'static str) {
+        self.over_quota.get_or_create(&ReachedQuota { what, whose }).inc();
     }
 
     pub(crate) fn count_token(&self, why: &'static str) {

@@ -239,6 +239,16 @@ impl RosterView {
         records.get(key, &self.0.versions, self.now())
     }
 
+    /// Whether what was read then still holds: nothing that it depends on has changed, and it is not too old.
+    pub(crate) fn still_holds(
+        &self,
+        read: ReadMark,
+        depends_on: &[RosterChange],
+        lifetime: Duration,
+    ) -> bool {
+        self.now().since(read.at) < lifetime && !self.0.versions.changed_since(read.version, depends_on)
+    }
+
     pub(crate) fn read_mark(&self) -> ReadMark {
         ReadMark { version: self.0.versions.current(), at: self.now() }
     }

@@ -32,6 +32,7 @@ mod shared_bots;
 mod sleep;
 mod sqlite;
 mod staleness;
+mod tenant_limits;
 mod threads;
 mod tokens;
 mod trace;
@@ -88,6 +89,7 @@ pub use sqlite::{Ledger, Location};
 pub use staleness::{
     EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,
 };
+pub use tenant_limits::{LimitName, OwnLimits, TenantLimits};
 pub use threads::{MadeThread, THREADS_OF_AN_AGENT, Threads};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,

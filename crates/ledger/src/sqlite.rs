@@ -31,6 +31,7 @@ mod server_facts;
 mod shared_bots;
 mod sleep;
 mod staleness;
+mod tenant_limits;
 mod threads;
 mod tokens;
 mod trace;
@@ -52,7 +53,7 @@ use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
     Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
     Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, SleepRecords,
-    Staleness, Threads, Tokens, Traces, Usage, VaultRecords,
+    Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -141,6 +142,10 @@ impl Ledger {
     }
 
     pub fn staleness(&self) -> Arc<dyn Staleness> {
+        self.0.clone()
+    }
+
+    pub fn tenant_limits(&self) -> Arc<dyn TenantLimits> {
         self.0.clone()
     }
 

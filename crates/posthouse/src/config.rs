@@ -36,6 +36,7 @@ pub struct Config {
     pub storage: StorageSection,
     pub vault: VaultSection,
     pub identity: identity::Config,
+    pub limits: identity::LimitValues,
     pub relay: relay::Config,
     pub clock: clock::Config,
     pub post: post::Config,

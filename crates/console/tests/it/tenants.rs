@@ -46,3 +46,34 @@ async fn the_operator_is_given_an_access_token_that_is_good_for_a_quarter_of_an_
     let unknown = server.refuses(Method::POST, "/admin/tenants/nobody/token", None).await;
     assert_eq!(unknown, (404, "no_such_tenant".to_owned()));
 }
+
+#[tokio::test]
+async fn the_limits_of_a_tenant_are_shown_with_their_origin_and_can_be_changed_and_reset() {
+    let (server, _) = TestServer::settled().await;
+    let shown = server.gets("/admin/tenants/acme").await;
+    assert_eq!(shown["limits"].as_object().unwrap().len(), 8);
+    let default = json!({ "limit": 6000, "from": "default", "used": 0 });
+    assert_eq!(shown["limits"]["messages_per_minute"], default);
+    assert_eq!(shown["limits"]["agent_sockets"], json!({ "limit": 64, "from": "default" }));
+    let change = json!({ "limits": { "messages_per_minute": 7, "agent_sockets": 0 }, "media_bytes": 5 });
+    let (status, changed) = server.asks(Method::PATCH, "/admin/tenants/acme", Some(change)).await;
+    assert_eq!(status, StatusCode::OK, "{changed}");
+    let own = json!({ "limit": 7, "from": "tenant", "used": 0 });
+    assert_eq!(changed["limits"]["messages_per_minute"], own);
+    assert_eq!(changed["limits"]["agent_sockets"], json!({ "limit": 0, "from": "tenant" }));
+    assert_eq!(changed["media_limit_bytes"], 5);
+    let reset = json!({ "limits": { "messages_per_minute": "default" } });
+    let (_, changed) = server.asks(Method::PATCH, "/admin/tenants/acme", Some(reset)).await;
+    assert_eq!(changed["limits"]["messages_per_minute"], default);
+    assert_eq!(changed["limits"]["agent_sockets"]["limit"], 0, "others stay");
+    for (body, refusal) in [
+        (json!({ "limits": { "messages_per_minute": -1 }, "media_bytes": 9 }), (422, "bad_limit")),
+        (json!({ "limits": { "sockets": 4_294_967_296_u64 } }), (422, "bad_limit")),
+        (json!({ "limits": { "sockets": "many" } }), (400, "malformed")),
+        (json!({ "limits": { "letters_per_minute": 5 } }), (400, "malformed")),
+    ] {
+        let (status, code) = server.refuses(Method::PATCH, "/admin/tenants/acme", Some(body)).await;
+        assert_eq!((status, code.as_str()), refusal);
+    }
+    assert_eq!(server.gets("/admin/tenants/acme").await, changed, "a refusal changes nothing");
+}

@@ -3,6 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http_kit::Problem;
+use identity::OverQuota;
 
 use crate::Fault;
 
@@ -91,6 +92,14 @@ impl ChatProblem {
         const TEXT: &str = "this browser is signed in with another invitation";
         let Self(problem) = Self::fixed(StatusCode::CONFLICT, "other_invitation", TEXT);
         Self(problem.with("person", person).with("invited", invited))
+    }
+
+    /// Nothing was stored; the same message can be sent again.
+    pub(super) fn over_quota(over: OverQuota) -> Self {
+        const TEXT: &str =
+            "too many messages were sent in the last minute; this one was not stored, try again in a moment";
+        let Self(problem) = Self::fixed(StatusCode::TOO_MANY_REQUESTS, "over_quota", TEXT);
+        Self(problem.retry_after(over.retry_seconds()))
     }
 
     pub(super) const fn status(&self) -> StatusCode {

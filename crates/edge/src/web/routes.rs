@@ -309,12 +309,15 @@ async fn speak(
 
 /// The entry of a message that was taken in, or the reason why there is none.
 pub(super) fn stored(mut result: IntakeResult) -> Result<EntryId, ChatProblem> {
-    match (result.entries.pop(), result.full) {
-        (Some(entry), _) => Ok(entry),
-        (None, Some(LimitReached::Tenant)) => Err(ChatProblem::STORAGE_FULL),
-        (None, Some(_)) => Err(ChatProblem::INBOX_FULL),
-        (None, None) => Err(ChatProblem::NOT_TAKEN),
+    if let Some(entry) = result.entries.pop() {
+        return Ok(entry);
     }
+    Err(match (result.full, result.over_quota) {
+        (Some(LimitReached::Tenant), _) => ChatProblem::STORAGE_FULL,
+        (Some(_), _) => ChatProblem::INBOX_FULL,
+        (None, Some(over)) => ChatProblem::over_quota(over),
+        (None, None) => ChatProblem::NOT_TAKEN,
+    })
 }
 
 fn arrival(

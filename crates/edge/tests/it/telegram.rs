@@ -6,6 +6,7 @@ mod intake;
 mod interactions;
 mod media;
 mod polling;
+mod quotas;
 mod registration;
 mod sending;
 mod staleness;

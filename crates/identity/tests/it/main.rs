@@ -11,4 +11,5 @@ mod issuers;
 mod oauth;
 mod program;
 mod provisioning;
+mod quotas;
 mod shared_gate;

@@ -31,6 +31,7 @@ mod server_keys;
 mod shared_bot;
 mod sleep;
 mod staleness;
+mod tenant_limits;
 mod tokens;
 mod trace;
 mod usage;

@@ -20,6 +20,17 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(10);
 /// Limit until everything is acknowledged.
 const SETTLE_WITHIN: Duration = Duration::from_secs(120);
+/// One tenant makes most of the load of a benchmark. With its quotas in force, they would be what is measured.
+const UNLIMITED: [&str; 8] = [
+    "POSTHOUSE_LIMITS__MESSAGES_PER_MINUTE",
+    "POSTHOUSE_LIMITS__AGENT_MESSAGES_PER_MINUTE",
+    "POSTHOUSE_LIMITS__SOCKETS",
+    "POSTHOUSE_LIMITS__AGENT_SOCKETS",
+    "POSTHOUSE_LIMITS__ACTIONS_PER_MINUTE",
+    "POSTHOUSE_LIMITS__AGENT_ACTIONS_PER_MINUTE",
+    "POSTHOUSE_LIMITS__REQUESTS_PER_MINUTE",
+    "POSTHOUSE_LIMITS__AGENT_REQUESTS_PER_MINUTE",
+];
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A running server; killed on drop, ended gracefully by [`ServerProcess::stop`].
@@ -35,7 +46,8 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// `settings` are environment variables such as `POSTHOUSE_RELAY__SETTLE`.
+    /// `settings` are environment variables such as `POSTHOUSE_RELAY__SETTLE`. They can also set the limits of tenants,
+    /// which are so high otherwise that no load reaches them.
     pub async fn start(folder: &Path, settings: &[(&str, String)]) -> anyhow::Result<Self> {
         let log = folder.join("server.log");
         let mut command =
@@ -50,6 +62,7 @@ impl ServerProcess {
             .args(["serve", "--config"])
             .arg(folder.join("posthouse.toml"))
             .env("POSTHOUSE_SERVER__LISTEN", "127.0.0.1:0")
+            .envs(UNLIMITED.map(|name| (name, "4000000000")))
             .envs(settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

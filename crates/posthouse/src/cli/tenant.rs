@@ -1,10 +1,14 @@
 //! `posthouse tenant`: the owners of agents.
 
+mod limits;
+
 use std::str::FromStr;
 
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
+
+use self::limits::LimitArgs;
 
 use super::admin_client::AdminClient;
 use super::output::Output;
@@ -28,7 +32,8 @@ pub enum Command {
     },
     /// Changes the permissions and limits of a tenant
     #[command(
-        after_help = "Example:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592"
+        after_help = "Examples:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592\n  \
+                      posthouse tenant set acme --messages-per-minute 20000 --sockets default"
     )]
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true), alias = "set")]
     Change {
@@ -43,6 +48,8 @@ pub enum Command {
         /// Limit on the bytes of the tenant's files, or `default` for the server's `storage.media_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
         media_bytes: Option<StorageLimitArg>,
+        #[command(flatten)]
+        limits: LimitArgs,
     },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
@@ -118,11 +125,18 @@ impl Command {
                     ("limit set by", "storage_limit"),
                     ("files used", "media_used_bytes"),
                     ("files limit", "media_limit_bytes"),
+                    ("files limit set by", "media_limit"),
                     ("created", "created_at"),
                 ];
+                if output.json {
+                    return output.value(&shown);
+                }
+                let (shown, rows) = limits::with_rows(shown);
+                let parts: Vec<(&str, &str)> =
+                    parts.into_iter().chain(rows.iter().map(|(title, name)| (&**title, &**name))).collect();
                 output.card(&shown, &parts)
             }
-            Command::Change { tenant, peer_post, storage_bytes, media_bytes } => {
+            Command::Change { tenant, peer_post, storage_bytes, media_bytes, limits } => {
                 let mut change = serde_json::Map::new();
                 if let Some(peer_post) = peer_post {
                     change.insert("peer_post".to_owned(), json!(peer_post.word()));
@@ -133,7 +147,16 @@ impl Command {
                 if let Some(media) = media_bytes {
                     change.insert("media_bytes".to_owned(), json!(media));
                 }
+                let names = limits.names();
+                if !names.is_empty() {
+                    change.insert("limits".to_owned(), json!(limits));
+                }
+                let only_limits = change.len() == usize::from(!names.is_empty());
                 let changed = client.patch(&["tenants", &tenant], &[], &json!(change)).await?;
+                let set = limits::sentence(&changed, &names);
+                if only_limits {
+                    return output.done(&changed, &format!("the limits of {tenant} are now: {set}"));
+                }
                 let [whom, limit, files] =
                     ["peer_post", "storage_limit_bytes", "media_limit_bytes"].map(|name| &changed[name]);
                 let whom = whom.as_str().unwrap_or_default();
@@ -141,7 +164,8 @@ impl Command {
                     &changed,
                     &format!(
                         "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes, and files \
-                         of {files} bytes"
+                         of {files} bytes{}{set}",
+                        if set.is_empty() { "" } else { "; " }
                     ),
                 )
             }

@@ -83,6 +83,22 @@ pub const SETTINGS: &[Setting] = &[
         "OIDC issuers whose tokens may enrol and provision gateways; each is a table [[identity.issuers]] with issuer, \
          audience, jwks_url or keys_file, and optionally tenant_claim (tid) and tenants (value of the claim = tenant)",
     ),
+    setting("limits.messages_per_minute", Number, "messages per minute to all agents of one tenant"),
+    setting("limits.agent_messages_per_minute", Number, "messages per minute to one agent"),
+    setting("limits.sockets", Number, "open sockets of all agents of one tenant"),
+    setting("limits.agent_sockets", Number, "open sockets of one agent"),
+    setting(
+        "limits.actions_per_minute",
+        Number,
+        "actions per minute of all agents of one tenant; `typing` counts as a tenth",
+    ),
+    setting("limits.agent_actions_per_minute", Number, "actions per minute of one agent"),
+    setting(
+        "limits.requests_per_minute",
+        Number,
+        "HTTP requests per minute of the gateways of one tenant, to /relay and /manage",
+    ),
+    setting("limits.agent_requests_per_minute", Number, "the same for the gateways of one agent"),
     setting(
         "relay.settle",
         Text,

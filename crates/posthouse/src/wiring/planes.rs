@@ -60,6 +60,7 @@ impl Planes {
             admin,
             issuers,
             access_token: config.relay.access_token.0,
+            limits: config.limits,
             secret_reuse: config.identity.secret_reuse.0,
             built_in: if config.platforms.web.enabled { vec![edge::web::NAME.into()] } else { Vec::new() },
             ..identity::Parts::over(ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())

@@ -106,7 +106,7 @@ async fn the_names_of_files_at_telegram_are_kept_beside_the_event() {
 }
 
 /// A private message as Telegram's webhook brings it.
-fn delivered(update: i64, chat: i64) -> Raw {
+pub(super) fn delivered(update: i64, chat: i64) -> Raw {
     let body = json!({"update_id": update, "message": {"message_id": update, "text": format!("message {update}"),
         "chat": {"id": chat, "type": "private", "first_name": "Ana"}, "from": {"id": chat, "first_name": "Ana"}}});
     let mut headers = HeaderMap::new();

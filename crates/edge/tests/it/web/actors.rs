@@ -40,7 +40,7 @@ pub struct TestServer {
     pub closing: CancellationToken,
     pub ledger: Ledger,
     edge: Edge,
-    identity: Identity,
+    pub identity: Identity,
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,

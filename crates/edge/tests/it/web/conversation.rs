@@ -1,6 +1,10 @@
 //! Messages of people in the web chat, and the answers of agents.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use http::StatusCode;
+use ledger::LimitName;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageType, Outcome};
 use serde_json::json;
 
@@ -54,6 +58,24 @@ async fn the_page_hears_429_with_the_reason_when_the_inbox_is_full() {
     assert_eq!(server.reads(&room).await.len(), 1);
     let other = server.enters("ben", &heron.instance).await;
     assert_eq!(server.says(&other, "hello", "nonce-0003").await.status, StatusCode::OK);
+    assert_eq!(heron.unread().await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_page_hears_429_with_the_reason_when_the_tenant_gets_too_many_messages() {
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
+    let room = server.enters("ann", &heron.instance).await;
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let limits = BTreeMap::from([(LimitName::AgentMessages, Some(1))]);
+    assert!(server.identity.quotas.set_limits(&tenant, limits).await.unwrap());
+    assert_eq!(server.says(&room, "first", "nonce-0001").await.status, StatusCode::OK);
+    let refused = server.says(&room, "second", "nonce-0002").await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{}", refused.text);
+    assert_eq!(refused.json()["code"], "over_quota");
+    assert_eq!(server.reads(&room).await.len(), 1);
+    server.clock.wind(Duration::from_secs(60));
+    assert_eq!(server.says(&room, "second", "nonce-0002").await.status, StatusCode::OK);
     assert_eq!(heron.unread().await.len(), 2);
 }
 

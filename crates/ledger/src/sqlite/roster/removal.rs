@@ -33,6 +33,7 @@ pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusq
         )?;
     }
     db.execute("DELETE FROM invitations WHERE tenant = ?1", [id.as_str()])?;
+    db.execute("DELETE FROM tenant_limits WHERE tenant = ?1", [id.as_str()])?;
     db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
 }
 
