@@ -83,13 +83,25 @@ class Server(Child):
     def tenant(self, name: str) -> None:
         self.admin("tenant", "create", name)
 
-    def bot(self, bot: str, mode: str = "webhook") -> str:
+    def bot(self, bot: str, mode: str = "webhook", kind: str = "--open") -> str:
         assert self._telegram is not None
         token_file = self._files / f"token-{bot}"
         token_file.write_text(self._telegram.token(bot))
         token_file.chmod(0o600)
-        self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, "--open", "--token-file", str(token_file))
+        self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, kind, "--token-file", str(token_file))
         return bot
+
+    def shared_bot(self, bot: str) -> str:
+        """A bot that the agents of every tenant may use."""
+        self.bot(bot, kind="--shared")
+        self.admin("bot", "change", f"telegram:{bot}", "--all-tenants")
+        return bot
+
+    def use_bot(self, agent: Agent, bot: str) -> None:
+        """Lets an agent use a shared bot, and names the bot in the agent's environment."""
+        self.admin("agent", "change", agent.instance_id, "--use-bot", f"telegram:{bot}")
+        agent.env["GATEWAY_RELAY_PLATFORMS"] = "telegram"
+        agent.env["GATEWAY_RELAY_BOT_IDS"] = json.dumps({"telegram": {"botId": bot}})
 
     def agent(self, name: str, tenant: str, bots: list[str], *options: str) -> Agent:
         named = [part for bot in bots for part in ("--bot", f"telegram:{bot}")]

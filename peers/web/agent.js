@@ -27,6 +27,7 @@ export class Agent {
   #heard = [];
   #waiting = [];
   #requests = 0;
+  #bearer;
 
   /** Creates an agent and connects it. */
   static async connect(name) {
@@ -40,10 +41,11 @@ export class Agent {
   }
 
   async #dial(made) {
+    this.#bearer = { authorization: `Bearer ${token(made.gateway_id, made.secret)}` };
     const headers = {
       connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13",
       "sec-websocket-key": randomBytes(16).toString("base64"),
-      authorization: `Bearer ${token(made.gateway_id, made.secret)}`,
+      ...this.#bearer,
     };
     this.#socket = await new Promise((done, fail) => {
       const asked = http.request(`${server}/relay`, { headers });
@@ -111,6 +113,21 @@ export class Agent {
     const requestId = `r${(this.#requests += 1)}`;
     this.#say({ type: "outbound", requestId, action, platform: "web", botId: this.instance });
     return (await this.hears((heard) => heard.type === "outbound_result" && heard.requestId === requestId)).result;
+  }
+
+  /** Uploads a file and returns its URL, as an agent sends it on. */
+  async uploads(name, type, bytes) {
+    const headers = { ...this.#bearer, "content-type": type, "x-media-filename": name };
+    const answer = await fetch(`${server}/relay/media`, { method: "POST", headers, body: bytes });
+    if (!answer.ok) throw new Error(`the upload was answered ${answer.status}`);
+    return `${server}/relay/media/${(await answer.json()).id}`;
+  }
+
+  /** The file behind the URL of an attachment. */
+  async downloads(url) {
+    const answer = await fetch(url, { headers: this.#bearer });
+    if (!answer.ok) throw new Error(`the download was answered ${answer.status}`);
+    return Buffer.from(await answer.arrayBuffer());
   }
 
   close() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Extensions;
 use http_kit::{OverLimit, RequestControl};
 use ledger::{Instance, Invitation, Owner};
-use posthouse_wire::{ClientId, GatewayId, LoginId, TenantId};
+use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, TenantId};
 use vault::GatewayOwner;
 
 /// Who made a request. Requests that are proved by their body or by a capability have none.
@@ -42,6 +42,14 @@ impl Principal {
             Principal::Tenant { tenant, .. } | Principal::Issued { tenant, .. } => Some(tenant),
             Principal::Agent { agent, .. } => Some(&agent.tenant),
             Principal::Person(invitation) => Some(&invitation.tenant),
+        }
+    }
+
+    /// The agent that made the request, if it was one.
+    pub fn agent(&self) -> Option<&InstanceId> {
+        match self {
+            Principal::Agent { agent, .. } => Some(&agent.id),
+            _ => None,
         }
     }
 

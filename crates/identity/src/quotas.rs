@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use ledger::{OwnLimits, TenantLimit, TenantLimits};
+use ledger::{LimitName, OwnLimits, TenantLimits};
 use parking_lot::Mutex;
 use posthouse_wire::{InstanceId, TenantId};
 
@@ -65,13 +65,11 @@ impl Metered {
     }
 
     /// The limits of the tenant and of one agent.
-    fn limits(self) -> (TenantLimit, TenantLimit) {
+    fn limits(self) -> (LimitName, LimitName) {
         match self {
-            Self::Message => (TenantLimit::Messages, TenantLimit::AgentMessages),
-            Self::Action | Self::Typing | Self::ActionLookup => {
-                (TenantLimit::Actions, TenantLimit::AgentActions)
-            }
-            Self::Request => (TenantLimit::Requests, TenantLimit::AgentRequests),
+            Self::Message => (LimitName::Messages, LimitName::AgentMessages),
+            Self::Action | Self::Typing | Self::ActionLookup => (LimitName::Actions, LimitName::AgentActions),
+            Self::Request => (LimitName::Requests, LimitName::AgentRequests),
         }
     }
 
@@ -89,7 +87,7 @@ impl Metered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverQuota {
     /// The limit that is reached, of the tenant or of an agent.
-    pub limit: TenantLimit,
+    pub limit: LimitName,
     pub value: u32,
     /// When there is room for one more, at the earliest.
     pub retry_after: Duration,
@@ -104,13 +102,11 @@ impl OverQuota {
     /// Whose limit it is, for texts.
     pub fn whose(&self) -> &'static str {
         match self.limit {
-            TenantLimit::Messages | TenantLimit::Sockets | TenantLimit::Actions | TenantLimit::Requests => {
-                "tenant"
-            }
-            TenantLimit::AgentMessages
-            | TenantLimit::AgentSockets
-            | TenantLimit::AgentActions
-            | TenantLimit::AgentRequests => "agent",
+            LimitName::Messages | LimitName::Sockets | LimitName::Actions | LimitName::Requests => "tenant",
+            LimitName::AgentMessages
+            | LimitName::AgentSockets
+            | LimitName::AgentActions
+            | LimitName::AgentRequests => "agent",
         }
     }
 }
@@ -207,7 +203,7 @@ impl Quotas {
     pub async fn set_limits(
         &self,
         of: &TenantId,
-        changes: BTreeMap<TenantLimit, Option<u32>>,
+        changes: BTreeMap<LimitName, Option<u32>>,
     ) -> Result<bool, Fault> {
         let changed = self.0.records.set_tenant_limits(of, changes).await?;
         self.0.roster.tenant_changed(of);

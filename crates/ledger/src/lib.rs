@@ -91,7 +91,7 @@ pub use sqlite::{Ledger, Location};
 pub use staleness::{
     EntryStaleness, ExpiredEntry, LONGEST_STALE_AFTER, StaleAction, StaleEntries, StalePolicy, Staleness,
 };
-pub use tenant_limits::{OwnLimits, TenantLimit, TenantLimits};
+pub use tenant_limits::{LimitName, OwnLimits, TenantLimits};
 pub use threads::{MadeThread, THREADS_OF_AN_AGENT, Threads};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,

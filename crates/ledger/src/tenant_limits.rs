@@ -8,9 +8,9 @@ use posthouse_wire::TenantId;
 
 use crate::Fault;
 
-/// A limit of a tenant, or of each of its agents.
+/// The name of a limit of a tenant, or of each of its agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TenantLimit {
+pub enum LimitName {
     /// Messages to all agents of the tenant.
     Messages,
     /// Messages to one agent.
@@ -27,7 +27,7 @@ pub enum TenantLimit {
     AgentRequests,
 }
 
-impl TenantLimit {
+impl LimitName {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Messages,
@@ -55,7 +55,7 @@ impl TenantLimit {
     }
 }
 
-impl FromStr for TenantLimit {
+impl FromStr for LimitName {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
         Self::ALL.into_iter().find(|limit| limit.as_str() == text).ok_or(())
@@ -63,7 +63,7 @@ impl FromStr for TenantLimit {
 }
 
 /// The limits that were set for one tenant.
-pub type OwnLimits = BTreeMap<TenantLimit, u32>;
+pub type OwnLimits = BTreeMap<LimitName, u32>;
 
 #[async_trait]
 pub trait TenantLimits: Send + Sync {
@@ -73,6 +73,6 @@ pub trait TenantLimits: Send + Sync {
     async fn set_tenant_limits(
         &self,
         of: &TenantId,
-        changes: BTreeMap<TenantLimit, Option<u32>>,
+        changes: BTreeMap<LimitName, Option<u32>>,
     ) -> Result<bool, Fault>;
 }

@@ -13,6 +13,7 @@ use ledger::{
     Attempted, DispatchVerb, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash,
 };
 use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::InstanceId;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -110,7 +111,11 @@ impl Dispatcher {
         let sent = match path.storage() {
             Some((storage, to)) => {
                 let receipt = self.receipt_of_entry(path, dispatch, item);
-                self.store(storage, NewMessage { to, dispatch, item, receipt }, wait).await
+                let to_agent = path.instance.as_ref().map(|instance| &instance.id);
+                match self.charge(&receipt, to_agent).await? {
+                    Some(first) => receipt::sent(&first),
+                    None => self.store(storage, NewMessage { to, dispatch, item, receipt }, wait).await,
+                }
             }
             None => {
                 let new = self.new_receipt(path, dispatch, item);
@@ -169,8 +174,19 @@ impl Dispatcher {
         self.reply_urls.token_hash(&dispatch.tenant, &dispatch.id)
     }
 
+    /// Counts a message to an agent against the quotas. Without room for it, returns the receipt of the same delivery, if
+    /// it was accepted earlier.
+    async fn charge(&self, new: &NewReceipt, to: Option<&InstanceId>) -> Result<Option<Receipt>, Refused> {
+        let Err(over) = self.quotas.message(&new.tenant, to).await else { return Ok(None) };
+        let first = self.receipts.receipt(&new.tenant, &new.dispatch, new.digest).await?;
+        first.map(Some).ok_or(Refused::TooManyMessages(over))
+    }
+
     /// Stores a receipt, or finds the one stored earlier for the same delivery. Refused if the tenant has too many.
     pub(crate) async fn open(&self, new: NewReceipt) -> Result<Opened, Refused> {
+        if let Some(first) = self.charge(&new, new.instance.as_ref()).await? {
+            return Ok(Opened::Known(Box::new(first)));
+        }
         let _turn = self.quotas.turn(&new.tenant).await;
         let refused = if !self.quotas.has_room(&new.tenant) {
             STORAGE_FULL

@@ -1,5 +1,6 @@
 //! Errors of the post: faults of the server, and refusals of requests, replies and connectors.
 
+use identity::OverQuota;
 use ledger::LimitReached;
 use posthouse_wire::delivery::DeliveryFailed;
 
@@ -45,6 +46,9 @@ pub enum Refused {
     /// A quota of the tenant is used up.
     #[error("{0}")]
     OverQuota(&'static str),
+    /// The agent or its tenant gets too many messages.
+    #[error("{}", too_many_messages(.0))]
+    TooManyMessages(OverQuota),
     /// The agent's inbox is full.
     #[error("{}", full(*.0))]
     InboxFull(LimitReached),
@@ -84,6 +88,13 @@ impl Refused {
 /// The tenant has reached its storage limit.
 pub(crate) const STORAGE_FULL: &str = "the tenant has used up its storage: nothing was stored; send it again after old messages \
     and receipts were removed, or ask the operator to raise the limit";
+
+fn too_many_messages(over: &OverQuota) -> String {
+    let (whose, value, seconds) = (over.whose(), over.value, over.retry_seconds());
+    format!(
+        "the {whose} may get {value} messages per minute: nothing was stored; send it again after {seconds} s"
+    )
+}
 
 fn full(full: LimitReached) -> &'static str {
     match full {

@@ -200,8 +200,12 @@ fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
 
 /// The first refusal, if every connector refused because of a full inbox or a quota.
 fn nothing_but_full(results: &[ConnectorOutcome]) -> Option<Refused> {
-    let full =
-        |one: &ConnectorOutcome| matches!(one.outcome, Err(Refused::InboxFull(_) | Refused::OverQuota(_)));
+    let full = |one: &ConnectorOutcome| {
+        matches!(
+            one.outcome,
+            Err(Refused::InboxFull(_) | Refused::OverQuota(_) | Refused::TooManyMessages(_))
+        )
+    };
     match results.first()?.outcome.as_ref() {
         Err(refused) if results.iter().all(full) => Some(refused.clone()),
         _ => None,

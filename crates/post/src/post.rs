@@ -78,7 +78,8 @@ impl Post {
         let config = Arc::new(parts.config);
         let background = Background::new(timepiece.clone());
         let metrics = Arc::<Metrics>::default();
-        let quotas = Arc::new(TenantQuotas::new(parts.usage, config.open_exchanges));
+        let quotas =
+            Arc::new(TenantQuotas::new(parts.usage, parts.identity.quotas.clone(), config.open_exchanges));
         let agents = parts.identity.roster.clone();
         let builder = ConnectorBuilder {
             relay: relay.clone(),

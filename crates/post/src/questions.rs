@@ -86,6 +86,8 @@ impl Questions {
         let turn = self.quotas.turn_with_room(&by.tenant).await?;
         let (agent, connectors) = (request.agent.as_str(), request.connectors.as_deref());
         let path = self.directory.find_for_question(by, agent, connectors).await?;
+        let to = path.instance.as_ref().map(|instance| &instance.id);
+        self.quotas.message(&by.tenant, to).await.map_err(Refused::TooManyMessages)?;
         let now = self.timepiece.now();
         let (dispatch, item) = Dispatch::question(by, request, recorded, now);
         let deadline = now + request.timeout.unwrap_or(TIMEOUT).min(LONGEST_TIMEOUT);

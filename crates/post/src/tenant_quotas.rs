@@ -1,4 +1,4 @@
-//! Quotas of a tenant: requests that are stored at once, storage, and open questions.
+//! Quotas of a tenant: messages per minute, requests that are stored at once, storage, and open questions.
 //!
 //! Every running request makes all others wait longer: for a worker, for the ledger's writer, for the disk. Requests
 //! of a tenant above the limit wait in a queue of that tenant instead. A request gives its turn back before it waits
@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use identity::{Metered, OverQuota, Quotas};
 use ledger::Usage;
 use parking_lot::Mutex;
-use posthouse_wire::TenantId;
+use posthouse_wire::{InstanceId, TenantId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Refused;
@@ -24,6 +25,7 @@ const REMEMBERED: usize = 1024;
 pub(crate) struct TenantQuotas {
     turns: Mutex<Semaphores>,
     usage: Arc<dyn Usage>,
+    rates: Quotas,
     open_questions: u32,
 }
 
@@ -40,8 +42,13 @@ pub(crate) struct TenantTurn {
 }
 
 impl TenantQuotas {
-    pub fn new(usage: Arc<dyn Usage>, open_questions: u32) -> Self {
-        Self { turns: Mutex::default(), usage, open_questions }
+    pub fn new(usage: Arc<dyn Usage>, rates: Quotas, open_questions: u32) -> Self {
+        Self { turns: Mutex::default(), usage, rates, open_questions }
+    }
+
+    /// Counts one message to an agent of this tenant. Messages of people count against the same limits.
+    pub async fn message(&self, tenant: &TenantId, to: Option<&InstanceId>) -> Result<(), OverQuota> {
+        self.rates.take(Metered::Message, tenant, to).await
     }
 
     /// Waits until a request of this tenant may be stored. Refused if the tenant has used up its storage.
@@ -90,14 +97,11 @@ impl Semaphores {
 mod tests {
     use futures_util::FutureExt;
 
-    use ledger::{Ledger, Location};
-    use posthouse_time::{Moment, Timepiece};
-
     use super::*;
+    use crate::tests::fixtures::Fixture;
 
-    async fn quotas() -> TenantQuotas {
-        let time = Timepiece::wound(Moment::default());
-        TenantQuotas::new(Ledger::open(Location::Memory, time).await.unwrap().usage(), 10)
+    async fn quotas() -> Arc<TenantQuotas> {
+        Fixture::open().await.quotas()
     }
 
     #[tokio::test]

@@ -22,6 +22,7 @@ mod poster;
 mod process;
 mod report;
 mod server;
+mod shared_bot;
 mod start;
 mod stopwatch;
 mod tally;
@@ -86,6 +87,8 @@ enum RelayMeasurement {
     Tenants,
     /// Messages of one tenant while another tenant floods the server
     Neighbours,
+    /// A thousand tenants on one shared bot, while one of them floods it
+    SharedBot,
     /// Files that pass in both directions, and the memory of the server meanwhile
     Media,
     /// From exec to ready
@@ -154,6 +157,16 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
             "neighbours: one tenant's messages while another floods by notify, junk, big answers and wakes",
         );
         neighbours::measure(&bench_folder, args, &mut report).await.context("neighbours")?;
+    }
+    if args.wants(RelayMeasurement::SharedBot) {
+        print_progress(&format!(
+            "shared bot: {} tenants, {} messages a second, without and with floods, {} rounds of {} s each",
+            shared_bot::TENANTS,
+            shared_bot::RATE,
+            shared_bot::ROUNDS,
+            args.seconds
+        ));
+        shared_bot::measure(&bench_folder, args, &mut report).await.context("shared bot")?;
     }
     if args.wants(RelayMeasurement::Media) {
         print_progress(&format!("media: {} files of {} MiB up and down", media::FILES, media::SIZE >> 20));

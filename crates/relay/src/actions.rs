@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use identity::GatewayOwner;
+use identity::{GatewayOwner, Metered, OverQuota, Quotas};
 use ledger::{BeginOutcome, BotRef, Outbox, Request, Roster};
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
@@ -63,6 +63,8 @@ struct ActionRequest {
     egress: Arc<dyn Egress>,
     outbound: Outbound,
     ends_turn: bool,
+    /// Set if the agent has made too many. It is not carried out.
+    over_quota: Option<OverQuota>,
     weight: usize,
     /// Time of receipt, for its record.
     received: Moment,
@@ -87,6 +89,7 @@ pub(crate) struct Actions {
     outbox: Arc<dyn Outbox>,
     roster: Arc<dyn Roster>,
     permissions: Permissions,
+    quotas: Quotas,
     metrics: Arc<Metrics>,
     background: RelayTasks,
 }
@@ -95,11 +98,12 @@ impl Actions {
     pub fn new(
         outbox: Arc<dyn Outbox>,
         roster: Arc<dyn Roster>,
+        quotas: Quotas,
         metrics: Arc<Metrics>,
         background: RelayTasks,
     ) -> Self {
         let permissions = Permissions { roster: Arc::clone(&roster) };
-        Self { outbox, roster, permissions, metrics, background }
+        Self { outbox, roster, permissions, quotas, metrics, background }
     }
 
     /// Accepts a request. Its result is sent to the agent later, even if this socket closes. A result that needs no
@@ -130,6 +134,7 @@ impl Actions {
             return Some(refusal);
         }
         let running = (holder.gateway.clone(), outbound.request_id.clone());
+        let over_quota;
         {
             let mut state = connections.state.lock();
             // A request that is read after its credential was revoked is not carried out. The socket is about to close.
@@ -150,6 +155,13 @@ impl Actions {
             if state.running.len() >= RUNNING || state.running_bytes + weight > RUNNING_BYTES {
                 return Some(Outcome::failed("rate limit: too many requests are running"));
             }
+            over_quota = match self.charge(&outbound.action, holder) {
+                Ok(over_quota) => over_quota,
+                Err(refusal) => {
+                    self.count(&outbound.action, &refusal);
+                    return Some(refusal);
+                }
+            };
             state.running.insert(running.clone(), socket);
             state.running_bytes += weight;
         }
@@ -162,6 +174,7 @@ impl Actions {
             deadline: self.background.timepiece.instant() + ANSWERED_WITHIN,
             weight,
             ends_turn: ends_turn(&outbound.action, proof == Proof::Client),
+            over_quota,
             outbound,
         };
         let (this, at) = (Arc::clone(self), Arc::clone(connections));
@@ -173,6 +186,20 @@ impl Actions {
             return Some(Outcome::failed("rate limit: too many requests are waiting for this chat"));
         }
         None
+    }
+
+    /// Charges an action to the quotas of its agent and tenant. An action over the quota is refused at once, or after
+    /// looking up whether it is the repeat of an action that was carried out: such a repeat gets the recorded outcome.
+    /// The lookups have a limit too.
+    fn charge(&self, action: &Action, by: &GatewayOwner) -> Result<Option<OverQuota>, Outcome> {
+        let take = |what| self.quotas.take_now(what, &by.tenant, &by.instance);
+        match action {
+            Action::Typing { .. } => take(Metered::Typing).map(|()| None).map_err(over_quota),
+            _ => match take(Metered::Action) {
+                Ok(()) => Ok(None),
+                Err(over) => take(Metered::ActionLookup).map(|()| Some(over)).map_err(|_| over_quota(over)),
+            },
+        }
     }
 
     async fn answer(&self, connections: &AgentConnections, asked: ActionRequest) {
@@ -244,6 +271,10 @@ impl Actions {
     /// Checks that the action is permitted and new, and records its start.
     async fn begin(&self, asked: &ActionRequest) -> Result<Order, NotBegun> {
         let action = &asked.outbound.action;
+        if let Some(over) = asked.over_quota {
+            let recorded = self.begun_before(asked).await?;
+            return Err(NotBegun::Refused(recorded.unwrap_or_else(|| over_quota(over))));
+        }
         let Permit { on, may_redeem } = match self.permissions.permit(asked).await {
             // An action that began while it was permitted gets its recorded outcome, because it may have happened.
             Err(NotBegun::Refused(refusal)) => {
@@ -317,6 +348,13 @@ impl Actions {
             }
         });
     }
+}
+
+/// The refusal of an action over the quota. A stock agent repeats the request once, as plain text: the words `network` and
+/// `timed out` would make it go on or give up (contract section 11.4).
+fn over_quota(over: OverQuota) -> Outcome {
+    let (whose, value, seconds) = (over.whose(), over.value, over.retry_seconds());
+    Outcome::failed(format!("rate limit: this {whose} may make {value} actions per minute; wait {seconds} s"))
 }
 
 fn end_unknown(action: &Action) -> Outcome {

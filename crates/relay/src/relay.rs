@@ -135,6 +135,7 @@ impl Relay {
             actions: Arc::new(Actions::new(
                 outbox,
                 Arc::clone(&roster),
+                identity.quotas.clone(),
                 Arc::clone(&metrics),
                 background.clone(),
             )),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use identity::GatewayOwner;
+use identity::{GatewayOwner, SocketPlace};
 use ledger::BotRef;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::frame::LineAssembler;
@@ -93,7 +93,7 @@ pub(crate) fn serve(
     egress: Arc<dyn Egress>,
     holder: GatewayOwner,
     stream: WebSocket,
-    meter: MessageMeter,
+    (meter, place): (MessageMeter, SocketPlace),
 ) -> impl Future<Output = ()> + Send {
     let now = relay.0.timepiece.instant();
     let id = relay.0.connections.next_socket_id();
@@ -125,7 +125,7 @@ pub(crate) fn serve(
     async move {
         let ending = socket.run().await;
         Box::pin(socket.leave(ending)).await;
-        drop(tracked);
+        drop((tracked, place));
     }
 }
 
@@ -187,6 +187,8 @@ impl Socket {
                 Ok(())
             }
             FromGateway::Outbound(outbound) => {
+                // Here the limits can be read again. Accepting an action does not wait.
+                self.relay.0.identity.quotas.refresh(&self.holder.tenant).await;
                 let asking = Asking {
                     socket: self.id,
                     connections: &self.connections,
@@ -376,7 +378,7 @@ mod tests {
     use super::*;
 
     fn weight_of<F: Future>(
-        _: impl Fn(Relay, Arc<dyn Egress>, GatewayOwner, WebSocket, MessageMeter) -> F,
+        _: impl Fn(Relay, Arc<dyn Egress>, GatewayOwner, WebSocket, (MessageMeter, SocketPlace)) -> F,
     ) -> usize {
         size_of::<F>()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::{LimitValues, QuotaUse};
-use ledger::{OwnLimits, TenantLimit};
+use ledger::{LimitName, OwnLimits};
 use serde::{Deserialize, Serialize};
 
 use super::{DefaultWord, LimitFrom};
@@ -33,9 +33,9 @@ enum NewLimit {
 
 impl LimitChanges {
     /// The changes by limit. `None` stands for the server's default.
-    pub fn read(&self) -> Result<BTreeMap<TenantLimit, Option<u32>>, AdminProblem> {
+    pub fn read(&self) -> Result<BTreeMap<LimitName, Option<u32>>, AdminProblem> {
         let mut changes = BTreeMap::new();
-        for limit in TenantLimit::ALL {
+        for limit in LimitName::ALL {
             let value = match self.get(limit) {
                 None => continue,
                 Some(NewLimit::Word(DefaultWord::Default)) => None,
@@ -49,16 +49,16 @@ impl LimitChanges {
         Ok(changes)
     }
 
-    fn get(&self, limit: TenantLimit) -> Option<NewLimit> {
+    fn get(&self, limit: LimitName) -> Option<NewLimit> {
         match limit {
-            TenantLimit::Messages => self.messages_per_minute,
-            TenantLimit::AgentMessages => self.agent_messages_per_minute,
-            TenantLimit::Sockets => self.sockets,
-            TenantLimit::AgentSockets => self.agent_sockets,
-            TenantLimit::Actions => self.actions_per_minute,
-            TenantLimit::AgentActions => self.agent_actions_per_minute,
-            TenantLimit::Requests => self.requests_per_minute,
-            TenantLimit::AgentRequests => self.agent_requests_per_minute,
+            LimitName::Messages => self.messages_per_minute,
+            LimitName::AgentMessages => self.agent_messages_per_minute,
+            LimitName::Sockets => self.sockets,
+            LimitName::AgentSockets => self.agent_sockets,
+            LimitName::Actions => self.actions_per_minute,
+            LimitName::AgentActions => self.agent_actions_per_minute,
+            LimitName::Requests => self.requests_per_minute,
+            LimitName::AgentRequests => self.agent_requests_per_minute,
         }
     }
 }
@@ -79,17 +79,17 @@ pub(crate) fn shown(
     own: &OwnLimits,
     used: QuotaUse,
 ) -> BTreeMap<&'static str, ShownLimit> {
-    let shown = TenantLimit::ALL.into_iter().map(|limit| {
+    let shown = LimitName::ALL.into_iter().map(|limit| {
         let from = if own.contains_key(&limit) { LimitFrom::Tenant } else { LimitFrom::Default };
         let used = match limit {
-            TenantLimit::Messages => Some(used.messages),
-            TenantLimit::Sockets => Some(used.sockets),
-            TenantLimit::Actions => Some(used.actions),
-            TenantLimit::Requests => Some(used.requests),
-            TenantLimit::AgentMessages
-            | TenantLimit::AgentSockets
-            | TenantLimit::AgentActions
-            | TenantLimit::AgentRequests => None,
+            LimitName::Messages => Some(used.messages),
+            LimitName::Sockets => Some(used.sockets),
+            LimitName::Actions => Some(used.actions),
+            LimitName::Requests => Some(used.requests),
+            LimitName::AgentMessages
+            | LimitName::AgentSockets
+            | LimitName::AgentActions
+            | LimitName::AgentRequests => None,
         };
         (limit.as_str(), ShownLimit { limit: values.get(limit), from, used })
     });

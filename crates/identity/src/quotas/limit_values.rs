@@ -1,6 +1,6 @@
 //! The values of all limits: the defaults of the server, or those of one tenant.
 
-use ledger::{OwnLimits, TenantLimit};
+use ledger::{LimitName, OwnLimits};
 use serde::{Deserialize, Serialize};
 
 /// `[limits]` in the configuration: the limits of every tenant. `posthouse tenant change` sets others for one tenant.
@@ -42,16 +42,30 @@ impl Default for LimitValues {
 }
 
 impl LimitValues {
-    pub fn get(&self, limit: TenantLimit) -> u32 {
+    /// One value for all limits. Tests use it that send more in one moment than the defaults allow.
+    pub const fn all(value: u32) -> Self {
+        Self {
+            messages_per_minute: value,
+            agent_messages_per_minute: value,
+            sockets: value,
+            agent_sockets: value,
+            actions_per_minute: value,
+            agent_actions_per_minute: value,
+            requests_per_minute: value,
+            agent_requests_per_minute: value,
+        }
+    }
+
+    pub fn get(&self, limit: LimitName) -> u32 {
         match limit {
-            TenantLimit::Messages => self.messages_per_minute,
-            TenantLimit::AgentMessages => self.agent_messages_per_minute,
-            TenantLimit::Sockets => self.sockets,
-            TenantLimit::AgentSockets => self.agent_sockets,
-            TenantLimit::Actions => self.actions_per_minute,
-            TenantLimit::AgentActions => self.agent_actions_per_minute,
-            TenantLimit::Requests => self.requests_per_minute,
-            TenantLimit::AgentRequests => self.agent_requests_per_minute,
+            LimitName::Messages => self.messages_per_minute,
+            LimitName::AgentMessages => self.agent_messages_per_minute,
+            LimitName::Sockets => self.sockets,
+            LimitName::AgentSockets => self.agent_sockets,
+            LimitName::Actions => self.actions_per_minute,
+            LimitName::AgentActions => self.agent_actions_per_minute,
+            LimitName::Requests => self.requests_per_minute,
+            LimitName::AgentRequests => self.agent_requests_per_minute,
         }
     }
 
@@ -59,14 +73,14 @@ impl LimitValues {
     pub(super) fn with(mut self, own: &OwnLimits) -> Self {
         for (limit, value) in own {
             let place = match limit {
-                TenantLimit::Messages => &mut self.messages_per_minute,
-                TenantLimit::AgentMessages => &mut self.agent_messages_per_minute,
-                TenantLimit::Sockets => &mut self.sockets,
-                TenantLimit::AgentSockets => &mut self.agent_sockets,
-                TenantLimit::Actions => &mut self.actions_per_minute,
-                TenantLimit::AgentActions => &mut self.agent_actions_per_minute,
-                TenantLimit::Requests => &mut self.requests_per_minute,
-                TenantLimit::AgentRequests => &mut self.agent_requests_per_minute,
+                LimitName::Messages => &mut self.messages_per_minute,
+                LimitName::AgentMessages => &mut self.agent_messages_per_minute,
+                LimitName::Sockets => &mut self.sockets,
+                LimitName::AgentSockets => &mut self.agent_sockets,
+                LimitName::Actions => &mut self.actions_per_minute,
+                LimitName::AgentActions => &mut self.agent_actions_per_minute,
+                LimitName::Requests => &mut self.requests_per_minute,
+                LimitName::AgentRequests => &mut self.agent_requests_per_minute,
             };
             *place = *value;
         }
@@ -80,10 +94,10 @@ mod tests {
 
     #[test]
     fn each_own_limit_replaces_its_default_and_no_other() {
-        for limit in TenantLimit::ALL {
+        for limit in LimitName::ALL {
             let defaults = LimitValues::default();
             let own = defaults.with(&OwnLimits::from([(limit, 7)]));
-            for other in TenantLimit::ALL {
+            for other in LimitName::ALL {
                 let expected = if other == limit { 7 } else { defaults.get(other) };
                 assert_eq!(own.get(other), expected, "{other:?}");
             }

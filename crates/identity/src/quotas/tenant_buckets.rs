@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use ledger::TenantLimit;
+use ledger::LimitName;
 use posthouse_time::Instant;
 use posthouse_wire::InstanceId;
 
@@ -81,8 +81,7 @@ impl TenantBuckets {
     pub fn open_socket(&mut self, agent: &InstanceId) -> Result<(), OverQuota> {
         let limits = self.limits;
         let held = self.agents.get(agent).map_or(0, |agent| agent.sockets);
-        for (limit, open) in [(TenantLimit::Sockets, self.tenant.sockets), (TenantLimit::AgentSockets, held)]
-        {
+        for (limit, open) in [(LimitName::Sockets, self.tenant.sockets), (LimitName::AgentSockets, held)] {
             if open >= limits.get(limit) {
                 return Err(OverQuota { limit, value: limits.get(limit), retry_after: MINUTE });
             }
@@ -166,13 +165,13 @@ mod tests {
         let (mut buckets, now) = (buckets(), Instant::default());
         assert_eq!(taken(&mut buckets, 0, now), 10);
         let over = buckets.take(Metered::Message, Some(&agent(0)), now).unwrap_err();
-        assert_eq!((over.limit, over.value, over.retry_seconds()), (TenantLimit::AgentMessages, 10, 6));
+        assert_eq!((over.limit, over.value, over.retry_seconds()), (LimitName::AgentMessages, 10, 6));
         assert_eq!(buckets.used(now).messages, 10, "what is refused is not charged to the tenant");
         assert_eq!(taken(&mut buckets, 1, now), 10);
         let all: u32 = (2..20).map(|other| taken(&mut buckets, other, now)).sum();
         assert_eq!(all, 80, "the tenant's own limit holds for all of them together");
         let over = buckets.take(Metered::Message, Some(&agent(20)), now).unwrap_err();
-        assert_eq!((over.limit, over.value), (TenantLimit::Messages, 100));
+        assert_eq!((over.limit, over.value), (LimitName::Messages, 100));
         assert!(buckets.take(Metered::Action, Some(&agent(0)), now).is_ok(), "actions have their own");
     }
 
@@ -198,9 +197,9 @@ mod tests {
     fn sockets_are_counted_per_agent_and_tenant_until_they_close() {
         let mut buckets = buckets();
         assert!(buckets.open_socket(&agent(0)).is_ok() && buckets.open_socket(&agent(0)).is_ok());
-        assert_eq!(buckets.open_socket(&agent(0)).unwrap_err().limit, TenantLimit::AgentSockets);
+        assert_eq!(buckets.open_socket(&agent(0)).unwrap_err().limit, LimitName::AgentSockets);
         assert!(buckets.open_socket(&agent(1)).is_ok());
-        assert_eq!(buckets.open_socket(&agent(2)).unwrap_err().limit, TenantLimit::Sockets);
+        assert_eq!(buckets.open_socket(&agent(2)).unwrap_err().limit, LimitName::Sockets);
         assert!(!buckets.is_idle(Instant::default() + 10 * MINUTE), "open sockets are not forgotten");
         buckets.close_socket(&agent(0));
         assert!(buckets.open_socket(&agent(2)).is_ok());

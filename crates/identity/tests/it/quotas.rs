@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::{Metered, OverQuota};
-use ledger::TenantLimit;
+use ledger::LimitName;
 
 use crate::fixtures::{TestAgent, TestServer, seconds};
 
@@ -23,7 +23,7 @@ impl TestAgent {
         }
     }
 
-    async fn set(&self, limit: TenantLimit, value: Option<u32>) {
+    async fn set(&self, limit: LimitName, value: Option<u32>) {
         let changes = BTreeMap::from([(limit, value)]);
         assert!(self.server.identity.quotas.set_limits(&self.tenant, changes).await.unwrap());
     }
@@ -34,7 +34,7 @@ async fn a_tenant_that_uses_up_its_quota_leaves_another_its_own_and_gets_more_as
     let server = TestServer::open().await;
     let (heron, crow) = (server.enrol("acme", "heron", &[]).await, server.enrol("rival", "crow", &[]).await);
     let (taken, over) = heron.is_flooded().await;
-    assert_eq!((taken, over.limit), (600, TenantLimit::AgentMessages));
+    assert_eq!((taken, over.limit), (600, LimitName::AgentMessages));
     assert!(crow.gets_message().await.is_ok());
     server.clock.wind(over.retry_after);
     assert_eq!(heron.is_flooded().await.0, 1);
@@ -50,13 +50,13 @@ async fn a_limit_of_one_tenant_takes_effect_at_once_and_for_no_other() {
     let server = TestServer::open().await;
     let (heron, crow) = (server.enrol("acme", "heron", &[]).await, server.enrol("rival", "crow", &[]).await);
     heron.gets_message().await.unwrap();
-    heron.set(TenantLimit::AgentMessages, Some(3)).await;
+    heron.set(LimitName::AgentMessages, Some(3)).await;
     assert_eq!(heron.is_flooded().await.1.value, 3);
     assert_eq!(crow.is_flooded().await.0, 600);
-    heron.set(TenantLimit::AgentMessages, Some(0)).await;
+    heron.set(LimitName::AgentMessages, Some(0)).await;
     server.clock.wind(seconds(3600));
     assert_eq!(heron.is_flooded().await.0, 0, "a limit of zero lets nothing through");
-    heron.set(TenantLimit::AgentMessages, None).await;
+    heron.set(LimitName::AgentMessages, None).await;
     assert_eq!(heron.is_flooded().await.0, 600);
     assert!(server.identity.quotas.own_limits(&heron.tenant).await.unwrap().is_empty());
 }

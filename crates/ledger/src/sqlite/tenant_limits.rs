@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::Sqlite;
 use crate::Fault;
-use crate::tenant_limits::{OwnLimits, TenantLimit, TenantLimits};
+use crate::tenant_limits::{LimitName, OwnLimits, TenantLimits};
 
 #[async_trait]
 impl TenantLimits for Sqlite {
@@ -27,7 +27,7 @@ impl TenantLimits for Sqlite {
     async fn set_tenant_limits(
         &self,
         of: &TenantId,
-        changes: BTreeMap<TenantLimit, Option<u32>>,
+        changes: BTreeMap<LimitName, Option<u32>>,
     ) -> Result<bool, Fault> {
         let of = of.clone();
         self.write(move |db| {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ledger::TenantLimit::{Messages, Requests, Sockets};
-use ledger::{Removed, TenantLimit};
+use ledger::LimitName::{Messages, Requests, Sockets};
+use ledger::{LimitName, Removed};
 
 stories! {
     async fn a_tenant_has_the_limits_that_were_set_for_it_until_they_are_reset(book) {
@@ -39,7 +39,7 @@ stories! {
 
 #[test]
 fn every_limit_is_found_by_its_name() {
-    for (at, limit) in TenantLimit::ALL.into_iter().enumerate() {
+    for (at, limit) in LimitName::ALL.into_iter().enumerate() {
         assert_eq!((limit.as_str().parse(), limit as usize), (Ok(limit), at));
     }
 }

@@ -161,6 +161,7 @@ fn error_kind(refused: &Refused) -> &'static str {
         Refused::TooLong { .. } => "too_long",
         Refused::CorrelationInUse => "correlation_in_use",
         Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => "quota_exceeded",
+        Refused::TooManyMessages(_) => "over_quota",
         Refused::InboxFull(_) => "inbox_full",
         Refused::Absent => "not_found",
         Refused::TimedOut { .. } => "timeout",

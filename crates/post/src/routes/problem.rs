@@ -99,6 +99,7 @@ impl From<Refused> for Problem {
             Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => {
                 limited("quota_exceeded", words)
             }
+            Refused::TooManyMessages(over) => limited("over_quota", words).retry_after(over.retry_seconds()),
             Refused::InboxFull(_) => limited("inbox_full", words),
             Refused::Absent => absent(),
             Refused::TimedOut { timeout_ms } => {

@@ -250,8 +250,12 @@ impl Fixture {
         ))
     }
 
-    fn quotas(&self) -> Arc<TenantQuotas> {
-        Arc::new(TenantQuotas::new(self.ledger.usage(), self.config.open_exchanges))
+    pub fn quotas(&self) -> Arc<TenantQuotas> {
+        Arc::new(TenantQuotas::new(
+            self.ledger.usage(),
+            self.identity.quotas.clone(),
+            self.config.open_exchanges,
+        ))
     }
 
     pub fn collector(&self) -> Arc<AnswerCollector> {

@@ -16,6 +16,7 @@ mod log;
 mod noop;
 mod notifying;
 mod precise;
+mod quotas;
 mod receipts;
 mod receiver;
 mod retries;

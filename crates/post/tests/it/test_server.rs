@@ -122,13 +122,11 @@ impl TestServer {
             .unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let bus = Bus::local();
-        let identity = Identity::new(identity::Parts::over(
-            &ledger,
-            vault.keyring(),
-            bus.clone(),
-            errand.clone(),
-            time.clone(),
-        ));
+        let parts =
+            identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), time.clone());
+        // Tests send more in one moment than the defaults allow.
+        let limits = identity::LimitValues::all(1_000_000);
+        let identity = Identity::new(identity::Parts { limits, ..parts });
         let relay = Relay::new(relay::Parts {
             config: relay,
             inbox: ledger.inbox(),

@@ -50,6 +50,12 @@ impl SdkAgents {
 
 /// Waits until agents have every answered message, and the server has stored their acknowledgements.
 pub async fn everything_acknowledged(server: &ServerProcess, tally: &MessageTally) -> anyhow::Result<()> {
+    everything_received(tally).await?;
+    server.acknowledged(tally.count_answered()).await
+}
+
+/// Waits until agents have every answered message of this tally.
+pub async fn everything_received(tally: &MessageTally) -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     while tally.count_received() < tally.count_answered() {
         ensure!(
@@ -60,7 +66,7 @@ pub async fn everything_acknowledged(server: &ServerProcess, tally: &MessageTall
         );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    server.acknowledged(tally.count_answered()).await
+    Ok(())
 }
 
 struct Taker(Arc<MessageTally>);

@@ -1,5 +1,7 @@
 //! Fixtures: server folders with enrolled agents, prepared before a server runs on them.
 
+mod linked;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,8 +17,10 @@ use vault::{Credentials, Keyring, MasterKeys, Vault};
 pub const PLATFORM: &str = "telegram";
 /// A port without a listener, instead of the platform's API.
 const NOWHERE: &str = "http://127.0.0.1:9";
+/// The name of every bot.
+pub const BOT_NAME: &str = "bench_bot";
 /// The bot that all agents share, if the server has a shared bot.
-const SHARED_BOT: &str = "7000000000";
+pub const SHARED_BOT: &str = "7000000000";
 /// Concurrent enrolments, which share commits.
 const AT_ONCE: usize = 1024;
 
@@ -85,6 +89,20 @@ pub struct BenchAgent {
     pub bot: BotId,
 }
 
+/// The platform's API, and the bot's token for it.
+pub struct BotApi {
+    pub base_url: String,
+    pub token: Secret,
+}
+
+impl BotApi {
+    /// No API: what the bot sends goes nowhere.
+    fn none(bot: &BotId) -> anyhow::Result<Self> {
+        let token = Secret::new(format!("{bot}:{}", vault::random_hex(16)?.expose()));
+        Ok(Self { base_url: NOWHERE.to_owned(), token })
+    }
+}
+
 /// The chat from which one poster writes.
 pub fn busy_chat(at: u32) -> u64 {
     5_000_000_000 + u64::from(at)
@@ -100,17 +118,10 @@ impl ServerFixture {
     pub async fn prepare(bench_folder: &BenchFolder, plan: Plan) -> anyhow::Result<Self> {
         let folder = bench_folder.server_folder();
         crate::wiring::init(&folder).await?;
-        let timepiece = Timepiece::wall();
-        let (ledger, vault) = unlock(&folder, &timepiece).await?;
-        let writer = ServerFixtureWriter {
-            roster: ledger.roster(),
-            keyring: vault.keyring(),
-            vault,
-            now: timepiece.now(),
-            webhook_secret: vault::random_hex(32)?,
-        };
+        let (ledger, writer) = ServerFixtureWriter::open(&folder, &Timepiece::wall()).await?;
         if plan.shared || plan.idle > 0 {
-            writer.bot(&BotId::new(SHARED_BOT), true).await?;
+            let bot = BotId::new(SHARED_BOT);
+            writer.bot(&bot, true, &BotApi::none(&bot)?).await?;
         }
         let mut loaded = Vec::new();
         for at in 0..plan.loaded {
@@ -119,7 +130,6 @@ impl ServerFixture {
         let idle = stream::iter(0..plan.idle).map(|at| writer.idle_agent(at));
         let idle = idle.buffer_unordered(AT_ONCE).try_collect().await?;
         let webhook_secret = writer.webhook_secret.clone();
-        // The ledger can be opened by the server only after the last handle is dropped.
         drop((writer, ledger));
         Ok(Self { folder, webhook_secret, loaded, idle })
     }
@@ -152,6 +162,19 @@ struct ServerFixtureWriter {
 }
 
 impl ServerFixtureWriter {
+    /// The ledger can be opened by the server only after both are dropped.
+    async fn open(folder: &Path, timepiece: &Timepiece) -> anyhow::Result<(Ledger, Self)> {
+        let (ledger, vault) = unlock(folder, timepiece).await?;
+        let writer = Self {
+            roster: ledger.roster(),
+            keyring: vault.keyring(),
+            vault,
+            now: timepiece.now(),
+            webhook_secret: vault::random_hex(32)?,
+        };
+        Ok((ledger, writer))
+    }
+
     async fn loaded_agent(&self, at: u32, plan: Plan) -> anyhow::Result<BenchAgent> {
         let name = format!("loaded-{at}");
         let (tenant, instance, gateway, secret) = self.agent(&name).await?;
@@ -164,7 +187,7 @@ impl ServerFixtureWriter {
             bot
         } else {
             let bot = BotId::from((7_100_000_000 + u64::from(at)).to_string());
-            self.bot(&bot, false).await?;
+            self.bot(&bot, false, &BotApi::none(&bot)?).await?;
             self.route(&bot, Discriminator::Any, &instance).await?;
             bot
         };
@@ -206,9 +229,9 @@ impl ServerFixtureWriter {
         Ok((tenant, instance, gateway, secret))
     }
 
-    async fn bot(&self, id: &BotId, shared: bool) -> anyhow::Result<()> {
+    async fn bot(&self, id: &BotId, shared: bool, api: &BotApi) -> anyhow::Result<()> {
         let settings = serde_json::json!({
-            "mode": "webhook", "username": "bench_bot", "bot_user_id": id.as_str(), "api_base_url": NOWHERE,
+            "mode": "webhook", "username": BOT_NAME, "bot_user_id": id.as_str(), "api_base_url": api.base_url,
         });
         let platform = Platform::new(PLATFORM);
         let record = Bot {
@@ -221,7 +244,7 @@ impl ServerFixtureWriter {
         };
         made(self.roster.create_bot(record).await?)?;
         let mut credentials = Credentials::default();
-        credentials.insert("token", Secret::new(format!("{id}:{}", vault::random_hex(16)?.expose())));
+        credentials.insert("token", api.token.clone());
         credentials.insert("webhook_secret", self.webhook_secret.clone());
         self.vault.keep(&platform, id, &credentials).await?;
         Ok(())

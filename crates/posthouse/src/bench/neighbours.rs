@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::RelayArgs;
-use super::agents::{SdkAgents, everything_acknowledged};
+use super::agents::{SdkAgents, everything_acknowledged, everything_received};
 use super::fixtures::{BenchAgent, BenchFolder, PLATFORM, Plan, ServerFixture};
 use super::load::Posters;
 use super::post::passes;
@@ -138,18 +138,9 @@ async fn took(
     let before = tally.count_answered();
     posters.redial(server).await?;
     posters.open_loop(RATE, span, tally).await?;
-    all_received(tally).await?;
+    // The tally counts this tenant's messages only, not the neighbour's.
+    everything_received(tally).await?;
     Ok(Spread::of(tally.whole_way(before)))
-}
-
-/// Waits for this tenant's messages only; the tally does not count the neighbour's.
-async fn all_received(tally: &MessageTally) -> anyhow::Result<()> {
-    let waiting = async {
-        while tally.count_received() < tally.count_answered() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), waiting).await.context("messages were lost")
 }
 
 impl Neighbour {

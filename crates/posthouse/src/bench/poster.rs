@@ -2,6 +2,8 @@
 
 use std::io;
 
+use anyhow::Context;
+use posthouse_wire::BotId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -10,6 +12,8 @@ use super::server::ServerProcess;
 
 /// Placeholder with the length of every message number.
 pub const PLACE: &str = "9999999999";
+/// Placeholder with the length of every chat.
+const CHAT_PLACE: &str = "8888888888";
 /// Text that makes an update as long as real ones, about a kilobyte.
 pub const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
     are still ours? The second one about the delivery window worries me, and I would rather hear it from you \
@@ -22,6 +26,11 @@ pub struct Poster {
     request: Vec<u8>,
     /// Offsets of the message number in the request.
     places: Vec<usize>,
+    /// Offsets of the chat in the request, if the poster writes from several.
+    chat_places: Vec<usize>,
+    /// The chats that it writes from in turn, and the next of them.
+    chats: Vec<u64>,
+    next_chat: usize,
     answer: Vec<u8>,
 }
 
@@ -29,30 +38,30 @@ impl Poster {
     /// The poster with this number writes from its own chat, to the bot of one of the agents under load.
     pub async fn connect(server: &ServerProcess, fixture: &ServerFixture, at: u32) -> anyhow::Result<Self> {
         let bot = &fixture.loaded[at as usize % fixture.loaded.len()].bot;
-        let chat = busy_chat(at);
-        let body = format!(
-            "{{\"update_id\":{PLACE},\"message\":{{\"message_id\":{PLACE},\"from\":{{\"id\":{chat},\"is_bot\":false,\
-             \"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\"language_code\":\"en\"}},\
-             \"chat\":{{\"id\":{chat},\"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\
-             \"type\":\"private\"}},\"date\":1765000000,\"text\":\"{WORDS}\",\"entities\":[{{\"offset\":0,\"length\":5,\
-             \"type\":\"bold\"}},{{\"offset\":26,\"length\":5,\"type\":\"italic\"}}],\
-             \"link_preview_options\":{{\"is_disabled\":true}}}}}}"
-        );
-        let request = format!(
-            "POST /door/{PLATFORM}/{bot} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             X-Telegram-Bot-Api-Secret-Token: {}\r\nContent-Length: {}\r\n\r\n{body}",
-            server.address()?,
-            fixture.webhook_secret.expose(),
-            body.len()
-        );
+        let request = update(server, fixture, bot, &busy_chat(at).to_string())?;
         Self::open(server.address()?, request).await
+    }
+
+    /// A poster that writes from these chats in turn, to the bot of the first agent under load.
+    pub async fn for_chats(
+        server: &ServerProcess,
+        fixture: &ServerFixture,
+        chats: Vec<u64>,
+    ) -> anyhow::Result<Self> {
+        let bot = &fixture.loaded.first().context("there is no agent")?.bot;
+        let request = update(server, fixture, bot, CHAT_PLACE)?;
+        let chat_places = places(&request, CHAT_PLACE);
+        let poster = Self::open(server.address()?, request).await?;
+        Ok(Self { chat_places, chats, ..poster })
     }
 
     /// A connection for this request, which may contain places for a number.
     pub async fn open(address: &str, request: String) -> anyhow::Result<Self> {
         let stream = dial(address).await?;
         let (request, places) = prepared(request);
-        Ok(Self { stream, request, places, answer: Vec::with_capacity(1024) })
+        let (chat_places, chats) = (Vec::new(), Vec::new());
+        let answer = Vec::with_capacity(1024);
+        Ok(Self { stream, request, places, chat_places, chats, next_chat: 0, answer })
     }
 
     /// Replaces a connection that may have been idle for longer than the server keeps it.
@@ -68,9 +77,10 @@ impl Poster {
 
     /// Posts one message and returns the status of the answer.
     pub async fn post(&mut self, number: u64) -> io::Result<u16> {
-        let digits = format!("{number:010}");
-        for place in &self.places {
-            self.request[*place..*place + PLACE.len()].copy_from_slice(digits.as_bytes());
+        write(&mut self.request, &self.places, number);
+        if let Some(chat) = self.chats.get(self.next_chat) {
+            write(&mut self.request, &self.chat_places, *chat);
+            self.next_chat = (self.next_chat + 1) % self.chats.len();
         }
         self.stream.write_all(&self.request).await?;
         self.answer.clear();
@@ -85,6 +95,30 @@ impl Poster {
     }
 }
 
+/// A webhook request with a message from this chat.
+fn update(
+    server: &ServerProcess,
+    fixture: &ServerFixture,
+    bot: &BotId,
+    chat: &str,
+) -> anyhow::Result<String> {
+    let body = format!(
+        "{{\"update_id\":{PLACE},\"message\":{{\"message_id\":{PLACE},\"from\":{{\"id\":{chat},\"is_bot\":false,\
+         \"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\"language_code\":\"en\"}},\
+         \"chat\":{{\"id\":{chat},\"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\
+         \"type\":\"private\"}},\"date\":1765000000,\"text\":\"{WORDS}\",\"entities\":[{{\"offset\":0,\"length\":5,\
+         \"type\":\"bold\"}},{{\"offset\":26,\"length\":5,\"type\":\"italic\"}}],\
+         \"link_preview_options\":{{\"is_disabled\":true}}}}}}"
+    );
+    Ok(format!(
+        "POST /door/{PLATFORM}/{bot} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+         X-Telegram-Bot-Api-Secret-Token: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        server.address()?,
+        fixture.webhook_secret.expose(),
+        body.len()
+    ))
+}
+
 async fn dial(address: &str) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -92,8 +126,20 @@ async fn dial(address: &str) -> io::Result<TcpStream> {
 }
 
 fn prepared(request: String) -> (Vec<u8>, Vec<usize>) {
-    let places = request.match_indices(PLACE).map(|(at, _)| at).collect();
+    let places = places(&request, PLACE);
     (request.into_bytes(), places)
+}
+
+fn places(request: &str, place: &str) -> Vec<usize> {
+    request.match_indices(place).map(|(at, _)| at).collect()
+}
+
+/// Writes a number of ten digits into its places.
+fn write(request: &mut [u8], places: &[usize], number: u64) {
+    let digits = format!("{number:010}");
+    for place in places {
+        request[*place..*place + PLACE.len()].copy_from_slice(digits.as_bytes());
+    }
 }
 
 /// The status of a complete answer.

@@ -12,6 +12,7 @@ const FIRST: u64 = 1_000_000_000;
 
 pub struct MessageTally {
     watch: Stopwatch,
+    first: u64,
     next: AtomicU64,
     moments: Box<[Moments]>,
     /// The last number received in each chat.
@@ -32,8 +33,15 @@ struct Moments {
 
 impl MessageTally {
     pub fn new(capacity: usize, chats: usize) -> Self {
+        Self::numbered_from(FIRST, capacity, chats)
+    }
+
+    /// For the second of two loads on one bot, because a number that was used before is a repeat. `first` has ten
+    /// digits.
+    pub fn numbered_from(first: u64, capacity: usize, chats: usize) -> Self {
         Self {
             watch: Stopwatch::start(),
+            first,
             next: AtomicU64::new(0),
             moments: (0..capacity).map(|_| Moments::default()).collect(),
             chats: (0..chats).map(|_| AtomicU64::new(0)).collect(),
@@ -47,7 +55,7 @@ impl MessageTally {
     /// The number of the next message; none if there are enough.
     pub fn draw(&self) -> Option<u64> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
-        (at < self.moments.len() as u64).then_some(FIRST + at)
+        (at < self.moments.len() as u64).then_some(self.first + at)
     }
 
     /// The message is being posted, `late` after it was due.
@@ -125,7 +133,7 @@ impl MessageTally {
     }
 
     fn moments(&self, number: u64) -> Option<&Moments> {
-        self.moments.get(usize::try_from(number.checked_sub(FIRST)?).ok()?)
+        self.moments.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 }
 

@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http_kit::{OverLimit, UnreadBody};
-use identity::{Authentication, Principal};
+use identity::{Authentication, Metered, OverQuota, Principal, Quotas};
+use ledger::LimitName;
 use serde_json::json;
 
 use crate::Fault;
@@ -15,11 +17,13 @@ use crate::Fault;
 pub(super) struct ContractError {
     status: StatusCode,
     text: &'static str,
+    /// Seconds after which the request may succeed.
+    retry_after: Option<u32>,
 }
 
 impl ContractError {
     pub const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self { status, text }
+        Self { status, text, retry_after: None }
     }
 
     pub const fn malformed(text: &'static str) -> Self {
@@ -27,13 +31,17 @@ impl ContractError {
     }
 
     /// The caller of a request whose credential was checked. It counts against the caller's limits from now on.
-    pub fn known(
+    pub async fn known(
         checked: Result<Authentication, identity::Fault>,
+        quotas: &Quotas,
         head: &Parts,
     ) -> Result<Principal, ContractError> {
         match checked.map_err(Fault::from)? {
             Authentication::Known(caller) => {
                 caller.within_limits(&head.extensions)?;
+                if let Some(tenant) = caller.tenant() {
+                    quotas.take(Metered::Request, tenant, caller.agent()).await?;
+                }
                 Ok(caller)
             }
             refused => Err(Self::refused(&refused)),
@@ -55,7 +63,8 @@ impl ContractError {
 
 impl IntoResponse for ContractError {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.text }))).into_response()
+        let retry_after = self.retry_after.map(|seconds| [(RETRY_AFTER, seconds.to_string())]);
+        (self.status, retry_after, Json(json!({ "error": self.text }))).into_response()
     }
 }
 
@@ -69,6 +78,16 @@ impl From<Fault> for ContractError {
 impl From<OverLimit> for ContractError {
     fn from(_: OverLimit) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many connections: try again later")
+    }
+}
+
+impl From<OverQuota> for ContractError {
+    fn from(over: OverQuota) -> Self {
+        let text = match over.limit {
+            LimitName::Requests => "this tenant makes too many requests: try again later",
+            _ => "this agent makes too many requests: try again later",
+        };
+        Self { retry_after: Some(over.retry_seconds()), ..Self::new(StatusCode::TOO_MANY_REQUESTS, text) }
     }
 }
 

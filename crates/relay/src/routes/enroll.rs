@@ -28,7 +28,7 @@ pub(super) async fn enroll(
     let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let checked = identity.authenticator.enroller(&head.headers, address).await;
-    let caller = ContractError::known(checked, &head)?;
+    let caller = ContractError::known(checked, &identity.quotas, &head).await?;
     let wanted = EnrollRequest::read(&read_body(body, LARGEST).await?).map_err(ContractError::malformed)?;
     let token = wanted.enrollment_token.expose();
     // Route keys of the token replace earlier ones of the gateway, so the agent may lose places.

@@ -69,7 +69,7 @@ impl ManageCall {
         let authenticator = &door.relay.0.identity.authenticator;
         let address = head.extensions.get().map(|ClientAddress(address)| *address);
         let checked = authenticator.manager(&head.headers, address).await;
-        match ContractError::known(checked, &head)? {
+        match ContractError::known(checked, &door.relay.0.identity.quotas, &head).await? {
             Principal::Agent { agent, by: AgentCredential::Gateway(_) | AgentCredential::Issuer(_) } => {
                 Ok(Self { agent: agent.id.clone(), body })
             }

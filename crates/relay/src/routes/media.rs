@@ -13,7 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, GatewayOwner};
+use identity::{Authentication, GatewayOwner, Metered};
 use ledger::MediaRecord;
 use posthouse_time::Timepiece;
 use posthouse_wire::MediaId;
@@ -42,7 +42,7 @@ pub(super) async fn upload(
 ) -> Result<Response, ContractError> {
     let (head, body) = request.into_parts();
     let checked = door.relay.0.identity.authenticator.connecting_agent(&head.headers, address(&head)).await;
-    let caller = ContractError::known(checked, &head)?;
+    let caller = ContractError::known(checked, &door.relay.0.identity.quotas, &head).await?;
     let Some(owner) = caller.gateway() else {
         return Err(ContractError::refused(&Authentication::Known(caller)));
     };
@@ -130,13 +130,14 @@ async fn permitted(
     id: &MediaId,
     head: &Parts,
 ) -> Result<Option<MediaRecord>, ContractError> {
-    let store = &door.relay.0.media;
+    let (store, quotas) = (&door.relay.0.media, &door.relay.0.identity.quotas);
     let key = head.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("k=")));
     if let Some(key) = key
         && let Some(record) = store.find_by_key(id, key).await?
     {
         let principal = format!("agent:{}", record.instance);
         RequestControl::proven(&head.extensions, &principal, Some(record.tenant.as_str()))?;
+        quotas.take(Metered::Request, &record.tenant, Some(&record.instance)).await?;
         return Ok(Some(record));
     }
     if !head.headers.contains_key(AUTHORIZATION) {
@@ -150,6 +151,7 @@ async fn permitted(
     };
     caller.within_limits(&head.extensions)?;
     let Some(owner) = caller.gateway() else { return Ok(None) };
+    quotas.take(Metered::Request, &owner.tenant, Some(&owner.instance)).await?;
     Ok(store.find(id).await?.filter(|record| record.instance == owner.instance))
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn declare(
     let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let checked = identity.authenticator.connecting_agent(&head.headers, address).await;
-    let caller = ContractError::known(checked, &head)?;
+    let caller = ContractError::known(checked, &identity.quotas, &head).await?;
     let Some(owner) = caller.gateway() else {
         return Err(ContractError::refused(&Authentication::Known(caller)));
     };

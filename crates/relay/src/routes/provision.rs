@@ -35,7 +35,7 @@ pub(super) async fn provision(
     let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let checked = identity.authenticator.enroller(&head.headers, address).await;
-    let caller = ContractError::known(checked, &head)?;
+    let caller = ContractError::known(checked, &identity.quotas, &head).await?;
     let call = read(&read_body(body, LARGEST).await?)?;
     // The route keys replace earlier ones, so the agent may lose places.
     let provisioning = identity.gateway_provisioning.provision(&caller, &call);

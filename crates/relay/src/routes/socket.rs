@@ -4,7 +4,7 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, CredentialRefusal};
+use identity::{Authentication, CredentialRefusal, GatewayOwner, Metered, OverQuota, SocketPlace};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
@@ -61,9 +61,14 @@ pub(super) async fn dial(
             let Some(holder) = principal.gateway().filter(|_| allowed) else {
                 return no_room(&door, early_close, upgrade);
             };
+            let Ok(place) = within_quota(&door, &holder).await else {
+                refused("over_quota");
+                let timepiece = door.relay.0.timepiece.clone();
+                return closed(timepiece, early_close, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1);
+            };
             let RelayDoor { relay, egress } = door;
             let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
-            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, meter))
+            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, (meter, place)))
         }
         Authentication::Refused(refusal) => {
             let reason = match refusal {
@@ -81,6 +86,13 @@ pub(super) async fn dial(
             StatusCode::TOO_MANY_REQUESTS.into_response()
         }
     }
+}
+
+/// Counts a dial as a request and as a socket of its agent and tenant.
+async fn within_quota(door: &RelayDoor, holder: &GatewayOwner) -> Result<SocketPlace, OverQuota> {
+    let quotas = &door.relay.0.identity.quotas;
+    quotas.take(Metered::Request, &holder.tenant, Some(&holder.instance)).await?;
+    quotas.open_socket(&holder.tenant, &holder.instance).await
 }
 
 /// Refuses a connection because the server has no room. The agent connects again later.

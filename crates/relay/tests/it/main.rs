@@ -20,6 +20,7 @@ mod lease;
 mod limits;
 mod media;
 mod outbound;
+mod quotas;
 mod recorder;
 mod repeats;
 mod routing;

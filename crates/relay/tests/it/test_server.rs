@@ -11,7 +11,7 @@ use axum::serve::ListenerExt;
 use bus::Bus;
 use errand::Errand;
 use http_kit::ClientAddress;
-use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, Principal};
+use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, LimitValues, Principal};
 use ledger::{Bot, BotRef, Created, DeadLetterFilter, Discriminator, Invitation, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::passthrough::Forward;
@@ -117,13 +117,11 @@ impl TestServer {
             Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into(), calls: Default::default() });
         let inbox = Arc::new(FailingInbox { inner: ledger.inbox(), fails: false.into(), reads: 0.into() });
         let bus = Bus::local();
-        let identity = Identity::new(identity::Parts::over(
-            &ledger,
-            vault.keyring(),
-            bus.clone(),
-            Errand::new(errand::Config::loopback()),
-            clock.clone(),
-        ));
+        let errand = Errand::new(errand::Config::loopback());
+        // The clock stands still, so that a test's whole load counts as one moment's.
+        let limits = LimitValues::all(1_000_000);
+        let parts = identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand, clock.clone());
+        let identity = Identity::new(identity::Parts { limits, ..parts });
         let media_folder = Arc::new(tempfile::tempdir().unwrap());
         let relay = Relay::new(Parts {
             config,

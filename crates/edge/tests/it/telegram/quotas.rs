@@ -7,7 +7,7 @@ use std::time::Duration;
 use edge::platform::Platform;
 use edge::{DeliveryResult, Intake, OpenedBot};
 use http::StatusCode;
-use ledger::{Discriminator, Instance, Route, Seq, Tenant, TenantLimit};
+use ledger::{Discriminator, Instance, LimitName, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Event, InstanceId};
 
@@ -41,7 +41,7 @@ async fn with_neighbour(server: &TestServer, bot: &OpenedBot) -> InstanceId {
     theirs.id
 }
 
-async fn limit(server: &TestServer, limit: TenantLimit, value: u32) {
+async fn limit(server: &TestServer, limit: LimitName, value: u32) {
     let changes = BTreeMap::from([(limit, Some(value))]);
     assert!(server.identity.quotas.set_limits(&"ten_1".into(), changes).await.unwrap());
 }
@@ -78,7 +78,7 @@ async fn a_tenant_over_its_quota_loses_messages_and_another_on_the_same_bot_lose
     let egret = with_neighbour(&server, &bot).await;
     let intake = server.intake();
     let takes = async |update, chat| takes(&intake, &platform, &bot, update, chat).await;
-    limit(&server, TenantLimit::AgentMessages, 2).await;
+    limit(&server, LimitName::AgentMessages, 2).await;
     for update in 1..=10 {
         assert_eq!(takes(update, 5).await, usize::from(update <= 2));
         assert_eq!(takes(100 + update, THEIRS).await, 1, "the neighbour is not touched");
@@ -90,8 +90,8 @@ async fn a_tenant_over_its_quota_loses_messages_and_another_on_the_same_bot_lose
     assert_eq!(takes(11, 5).await, 1);
     assert_eq!(takes(12, 5).await, 0);
     // The limit of the tenant holds for all its chats and agents together.
-    limit(&server, TenantLimit::AgentMessages, 100).await;
-    limit(&server, TenantLimit::Messages, 3).await;
+    limit(&server, LimitName::AgentMessages, 100).await;
+    limit(&server, LimitName::Messages, 3).await;
     clock.wind(Duration::from_secs(3600));
     for (update, chat) in (20..26).zip(OURS) {
         assert_eq!(takes(update, chat).await, usize::from(update < 23));
@@ -107,7 +107,7 @@ async fn the_sender_of_a_message_over_quota_is_told_once_an_hour() {
     let platform: Arc<dyn Platform> = Arc::new(fixture.telegram.clone());
     let server = TestServer::with_platform(&fixture.bot, &clock, Arc::clone(&platform)).await;
     let (intake, bot) = (server.intake(), Arc::new(fixture.bot.clone()));
-    limit(&server, TenantLimit::Messages, 0).await;
+    limit(&server, LimitName::Messages, 0).await;
     let told = async |chat, times| {
         let waiting = async {
             while fixture.sent(chat).len() < times {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::StatusCode;
-use ledger::TenantLimit;
+use ledger::LimitName;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageType, Outcome};
 use serde_json::json;
 
@@ -67,7 +67,7 @@ async fn the_page_hears_429_with_the_reason_when_the_tenant_gets_too_many_messag
     let heron = server.enrol("heron").await;
     let room = server.enters("ann", &heron.instance).await;
     let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
-    let limits = BTreeMap::from([(TenantLimit::AgentMessages, Some(1))]);
+    let limits = BTreeMap::from([(LimitName::AgentMessages, Some(1))]);
     assert!(server.identity.quotas.set_limits(&tenant, limits).await.unwrap());
     assert_eq!(server.says(&room, "first", "nonce-0001").await.status, StatusCode::OK);
     let refused = server.says(&room, "second", "nonce-0002").await;
