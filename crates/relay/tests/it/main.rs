@@ -7,6 +7,7 @@ mod closing;
 mod delivery;
 mod dialing;
 mod failing_inbox;
+mod foreign_urls;
 mod framing;
 mod gateway;
 mod guard;
