@@ -78,6 +78,8 @@ pub(crate) struct ShownAgent {
     display_name: Option<String>,
     /// The URL that is called: of a gateway that has its own, else of the agent.
     wake_url: Option<String>,
+    /// Why a wake URL does not work, if that is known since the start of the server.
+    wake_failures: Vec<ShownWakeFailure>,
     stop_url: Option<String>,
     /// Where the agent asks to be stopped. It contains a secret, so only the response that makes it has it.
     sleep_url: Option<String>,
@@ -101,7 +103,28 @@ pub(crate) struct ShownIdentity {
     id: BotId,
 }
 
+/// A wake URL that does not work.
+#[derive(Serialize)]
+pub(crate) struct ShownWakeFailure {
+    /// `refused`: a gateway named a URL that is not called. `not_reached`: the latest call failed.
+    what: &'static str,
+    reason: String,
+    at: String,
+}
+
 impl Parts {
+    fn wake_failures(&self, of: &InstanceId, wake_url: Option<&str>) -> Vec<ShownWakeFailure> {
+        let relay::WakeFailures { refused, not_reached } = self.relay.wake_calls().failures(of, wake_url);
+        let shown = |what, failure: Option<relay::WakeFailure>| {
+            failure.map(|failure| ShownWakeFailure {
+                what,
+                reason: failure.reason,
+                at: failure.at.to_string(),
+            })
+        };
+        [shown("refused", refused), shown("not_reached", not_reached)].into_iter().flatten().collect()
+    }
+
     /// Finds an agent by id, or by name in a tenant. Without a tenant the name must be unique on the
     /// server.
     pub(crate) async fn agent(
@@ -173,6 +196,7 @@ impl Parts {
             gateway_settings: self.gateway_settings(&instance.id).await?,
             display_name: self.identity.gateways.display_name(&instance.id).await?,
             gateways: gateways.iter().map(ToString::to_string).collect(),
+            wake_failures: self.wake_failures(&instance.id, instance.wake_url.as_deref()),
             wake_url: instance.wake_url,
             stop_url: self.identity.sleep_urls.stop_url(&instance.id).await?,
             sleep_url: None,

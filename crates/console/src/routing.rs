@@ -149,13 +149,8 @@ pub(crate) async fn create(
     if owner.is_some_and(|owner| owner.origin == RouteOrigin::Claim) {
         console.relay.route_removals().remove_route(&on, &route.discriminator).await?;
     }
-    match console.identity.accounts.create_route(route.clone()).await? {
+    match console.identity.accounts.create_route(route.clone(), staleness).await? {
         Created::Made => {
-            if staleness.is_some() {
-                let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
-                let policies = &console.identity.stale_policies;
-                policies.set_for_route(&on, &route.discriminator, staleness).await?;
-            }
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name), new.staleness)))
         }

@@ -105,7 +105,12 @@ impl BotHealth {
         self.count();
     }
 
+    /// The number of dead bots.
+    pub fn dead_count(&self) -> usize {
+        self.dead.read().len()
+    }
+
     fn count(&self) {
-        self.metrics.set_dead_bots(self.dead.read().len());
+        self.metrics.set_dead_bots(self.dead_count());
     }
 }

@@ -3,23 +3,24 @@
 //! They trigger nothing and are stored nowhere except on the event that they accompany. Only chats in which an agent was
 //! spoken to within a day are listened to. A restart forgets everything.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::BotRef;
-use moka::sync::Cache;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::event::{ContextLine, Speaker};
-use posthouse_wire::{ChatId, Event, Source, ThreadId};
+use posthouse_wire::{ChatId, Event, Source, TenantId, ThreadId};
 
 /// Most messages of one chat, the longest part of each, and the most bytes of all of them.
 const LINES: usize = 20;
 const LINE_BYTES: usize = 2 * 1024;
 const CHAT_BYTES: usize = 8 * 1024;
-/// Most chats. With the bytes of each this is at most 64 MiB. Beyond it, chats that are rarely used are forgotten.
-const CHATS: u64 = 8 * 1024;
+/// Most chats, in total and of one tenant. With the bytes of each this is at most 64 MiB. Beyond it, the chat is forgotten
+/// in which an agent was spoken to longest ago: of the tenant, or of the tenant that has most of them.
+const CHATS: usize = 8 * 1024;
+const CHATS_OF_A_TENANT: usize = 1024;
 /// Age after which a message is no context any more.
 const NEARBY: Duration = Duration::from_secs(30 * 60);
 /// Time for which a chat is listened to after an agent was spoken to in it.
@@ -30,12 +31,14 @@ type ContextKey = (BotRef, ChatId, Option<ThreadId>);
 /// The latest messages of groups that were for no agent. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct ContextBuffer {
-    chats: Cache<ContextKey, Arc<Mutex<NearbyMessages>>>,
+    chats: Arc<Mutex<HashMap<ContextKey, NearbyMessages>>>,
     timepiece: Timepiece,
 }
 
 /// The nearby messages of one chat.
 struct NearbyMessages {
+    /// The tenant of the agent that was last spoken to here.
+    tenant: TenantId,
     /// Time at which an agent was last spoken to here.
     spoken: Instant,
     lines: VecDeque<(Instant, ContextLine)>,
@@ -44,19 +47,19 @@ struct NearbyMessages {
 
 impl ContextBuffer {
     pub fn new(timepiece: Timepiece) -> Self {
-        Self { chats: Cache::builder().max_capacity(CHATS).build(), timepiece }
+        Self { chats: Arc::default(), timepiece }
     }
 
     /// Whether messages of this chat are kept as context.
     pub fn listens(&self, on: &BotRef, source: &Source) -> bool {
         let now = self.timepiece.instant();
-        let chat = key(on, source).and_then(|key| self.chats.get(&key));
-        chat.is_some_and(|chat| now < chat.lock().spoken + LISTENS)
+        let Some(key) = key(on, source) else { return false };
+        self.chats.lock().get(&key).is_some_and(|chat| now < chat.spoken + LISTENS)
     }
 
     /// Keeps a message that is for no agent.
     pub fn keep(&self, on: &BotRef, event: &Event) {
-        let Some(chat) = key(on, &event.source).and_then(|key| self.chats.get(&key)) else { return };
+        let Some(key) = key(on, &event.source) else { return };
         let text = event.text.trim();
         if text.is_empty() {
             return;
@@ -64,7 +67,8 @@ impl ContextBuffer {
         let text = text[..text.floor_char_boundary(LINE_BYTES)].to_owned();
         let Source { user_name, user_id, .. } = &event.source;
         let source = Speaker { user_name: user_name.clone(), user_id: user_id.clone() };
-        let mut chat = chat.lock();
+        let mut chats = self.chats.lock();
+        let Some(chat) = chats.get_mut(&key) else { return };
         chat.bytes += text.len();
         chat.lines.push_back((self.timepiece.instant(), ContextLine { text, source }));
         while chat.lines.len() > LINES || chat.bytes > CHAT_BYTES {
@@ -73,17 +77,54 @@ impl ContextBuffer {
         }
     }
 
-    /// The nearby messages of an event that is for an agent, oldest first. From now on its chat is listened to.
-    pub fn around(&self, on: &BotRef, source: &Source) -> Vec<ContextLine> {
+    /// The nearby messages of an event that is for an agent of this tenant, oldest first. From now on its chat is
+    /// listened to.
+    pub fn around(&self, on: &BotRef, source: &Source, tenant: &TenantId) -> Vec<ContextLine> {
         let Some(key) = key(on, source) else { return Vec::new() };
         let now = self.timepiece.instant();
-        let chat = self.chats.get_with(key, || {
-            Arc::new(Mutex::new(NearbyMessages { spoken: now, lines: VecDeque::new(), bytes: 0 }))
+        let mut chats = self.chats.lock();
+        if !chats.contains_key(&key) {
+            make_room(&mut chats, tenant, now);
+        }
+        let chat = chats.entry(key).or_insert_with(|| NearbyMessages {
+            tenant: tenant.clone(),
+            spoken: now,
+            lines: VecDeque::new(),
+            bytes: 0,
         });
-        let mut chat = chat.lock();
+        chat.tenant.clone_from(tenant);
         chat.spoken = now;
         let nearby = chat.lines.iter().filter(|(at, _)| now < *at + NEARBY);
         nearby.map(|(_, line)| line.clone()).collect()
+    }
+}
+
+/// Makes room for one more chat of a tenant.
+fn make_room(chats: &mut HashMap<ContextKey, NearbyMessages>, tenant: &TenantId, now: Instant) {
+    let mut own = chats.values().filter(|chat| chat.tenant == *tenant);
+    if own.by_ref().count() >= CHATS_OF_A_TENANT {
+        return forget_oldest(chats, tenant);
+    }
+    if chats.len() < CHATS {
+        return;
+    }
+    chats.retain(|_, chat| now < chat.spoken + LISTENS);
+    if chats.len() < CHATS {
+        return;
+    }
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    chats.values().for_each(|chat| *counts.entry(&chat.tenant).or_default() += 1);
+    let busiest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(tenant, _)| tenant.clone());
+    if let Some(busiest) = busiest {
+        forget_oldest(chats, &busiest);
+    }
+}
+
+fn forget_oldest(chats: &mut HashMap<ContextKey, NearbyMessages>, tenant: &TenantId) {
+    let own = chats.iter().filter(|(_, chat)| chat.tenant == *tenant);
+    let oldest = own.min_by_key(|(_, chat)| chat.spoken).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        chats.remove(&oldest);
     }
 }
 
@@ -112,7 +153,7 @@ mod tests {
     }
 
     fn texts(buffer: &ContextBuffer, on: &BotRef, event: &Event) -> Vec<String> {
-        buffer.around(on, &event.source).into_iter().map(|line| line.text).collect()
+        buffer.around(on, &event.source, &"ten_1".into()).into_iter().map(|line| line.text).collect()
     }
 
     #[test]
@@ -143,7 +184,7 @@ mod tests {
     fn the_context_of_a_chat_is_bounded() {
         let buffer = ContextBuffer::new(Timepiece::wound(Moment::from_seconds(0)));
         let group = said("group", "c1", "x");
-        buffer.around(&on("b"), &group.source);
+        buffer.around(&on("b"), &group.source, &"ten_1".into());
         for number in 0..100 {
             buffer.keep(&on("b"), &said("group", "c1", &number.to_string()));
         }
@@ -154,5 +195,27 @@ mod tests {
         let kept = texts(&buffer, &on("b"), &group);
         assert!(kept.iter().all(|line| line.len() <= LINE_BYTES));
         assert!(kept.iter().map(String::len).sum::<usize>() <= CHAT_BYTES);
+    }
+
+    #[test]
+    fn a_tenant_in_many_chats_forgets_its_own_and_nobody_elses() {
+        let clock = Timepiece::wound(Moment::from_seconds(0));
+        let buffer = ContextBuffer::new(clock.clone());
+        let quiet = said("group", "quiet", "lunch at noon");
+        buffer.around(&on("b"), &quiet.source, &"quiet".into());
+        buffer.keep(&on("b"), &quiet);
+        for tenant in 0..10 {
+            clock.wind(Duration::from_millis(1));
+            for chat in 0..CHATS_OF_A_TENANT + 5 {
+                let group = said("group", &format!("c{chat}"), "hi");
+                buffer.around(
+                    &on(&format!("b{tenant}")),
+                    &group.source,
+                    &format!("ten_{tenant}").as_str().into(),
+                );
+            }
+        }
+        assert_eq!(buffer.chats.lock().len(), CHATS);
+        assert_eq!(buffer.around(&on("b"), &quiet.source, &"quiet".into()).len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Bots, routes and settings of agents: changing the stored records. Every change is announced before it returns.
 
-use ledger::{Bot, BotRef, Created, Discriminator, Removed, Route, Sealed};
+use ledger::{Bot, BotRef, Created, Discriminator, Removed, Route, Sealed, StalePolicy};
 use posthouse_wire::{ChatId, InstanceId};
 
 use crate::{Accounts, Fault};
@@ -30,10 +30,14 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// Creates a route from a bot to an agent.
-    pub async fn create_route(&self, route: Route) -> Result<Created, Fault> {
+    /// Creates a route from a bot to an agent, with what happens to its messages that waited too long.
+    pub async fn create_route(&self, route: Route, stale: Option<StalePolicy>) -> Result<Created, Fault> {
         let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
-        let created = self.roster.records().create_route(route).await?;
+        let records = self.roster.records();
+        let created = match stale {
+            Some(policy) => records.create_route_with_policy(route, policy).await?,
+            None => records.create_route(route).await?,
+        };
         self.roster.bot_changed(&on);
         Ok(created)
     }

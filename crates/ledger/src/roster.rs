@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, GatewayId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId,
 };
 
-use crate::{Fault, Interactions, PrincipalPolicy, Sealed, TokenHash, TokenPair};
+use crate::{Fault, Interactions, PrincipalPolicy, Sealed, StalePolicy, TokenHash, TokenPair};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -335,6 +335,8 @@ pub trait Roster: Interactions {
 
     /// An owned bot has exactly one route, `*`. A shared bot can have any others.
     async fn create_route(&self, route: Route) -> Result<Created, Fault>;
+    /// The same, with what happens to messages of the route that waited too long.
+    async fn create_route_with_policy(&self, route: Route, policy: StalePolicy) -> Result<Created, Fault>;
     /// The routes that the operator made.
     async fn routes(&self) -> Result<Vec<Route>, Fault>;
     /// Removes a route. Entries that wait for its agent by this route alone end, and so do its dead letters;

@@ -18,6 +18,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use console::AdminDoor;
+use edge::BotHealth;
 use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_TYPE};
@@ -39,6 +40,7 @@ use crate::wiring::ServerHealth;
 #[derive(Clone)]
 pub struct ServerHandlers {
     pub health: ServerHealth,
+    pub bots: BotHealth,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
     pub admin: AdminDoor,
@@ -193,10 +195,14 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Readiness: the ledger works and no loop has failed.
+/// Readiness: the ledger works and no loop has failed. A dead bot is told and is no failure: the others work.
 async fn readyz(State(handlers): State<ServerHandlers>) -> Response {
     match handlers.health.check().await {
-        Ok(()) => "ready\n".into_response(),
+        Ok(()) => match handlers.bots.dead_count() {
+            0 => "ready\n".into_response(),
+            1 => "ready\n1 bot is dead\n".into_response(),
+            dead => format!("ready\n{dead} bots are dead\n").into_response(),
+        },
         Err(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
     }
 }

@@ -173,6 +173,7 @@ fn open_doors(
         routers,
         doors::ServerHandlers {
             health: health.clone(),
+            bots: edge.health().clone(),
             metrics: Arc::new(metrics),
             metrics_open: config.metrics.open,
             admin,

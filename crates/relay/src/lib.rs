@@ -67,4 +67,4 @@ pub use routes::{OPENAPI, OPERATIONS, routes};
 pub use socket_roles::Seats;
 pub use stop_command::STOP;
 pub use stream_cursor::STOCK_CURSOR;
-pub use wake_calls::WakeCalls;
+pub use wake_calls::{WakeCalls, WakeFailure, WakeFailures};

@@ -1,5 +1,6 @@
 //! Wake calls: calls to the wake URLs of disconnected agents that have unread messages, with cooldown and back-off.
 
+mod wake_failures;
 mod wake_schedule;
 
 use std::collections::HashSet;
@@ -19,6 +20,8 @@ use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::fair_queue::FairQueue;
 use crate::metrics::Why;
+use wake_failures::FailureLog;
+pub use wake_failures::{WakeFailure, WakeFailures};
 use wake_schedule::Sleepers;
 
 /// Time limit of a wake call. The response is ignored.
@@ -40,6 +43,7 @@ const LOOKUPS: usize = 8;
 pub struct WakeCalls {
     sleepers: Sleepers,
     calls: Mutex<Calls>,
+    failures: FailureLog,
     errand: Errand,
     inbox: Arc<dyn Inbox>,
     roster: Arc<dyn Roster>,
@@ -82,6 +86,7 @@ impl WakeCalls {
         Self {
             sleepers: Sleepers::default(),
             calls: Mutex::new(calls),
+            failures: FailureLog::default(),
             errand,
             inbox,
             roster,
@@ -175,6 +180,20 @@ impl WakeCalls {
         }
     }
 
+    /// What is known about the wake URLs of an agent that has this one, since the start of the server.
+    pub fn failures(&self, instance: &InstanceId, wake_url: Option<&str>) -> WakeFailures {
+        self.failures.of(instance, wake_url)
+    }
+
+    /// Records whether the wake URL that a gateway named was refused, and why.
+    pub(crate) fn was_named(&self, tenant: &TenantId, instance: &InstanceId, refused: Option<&str>) {
+        self.failures.named(tenant, instance, refused.map(|reason| self.failure(reason)));
+    }
+
+    fn failure(&self, reason: &str) -> WakeFailure {
+        WakeFailure { at: self.background.timepiece.now(), reason: reason.to_owned() }
+    }
+
     /// Time of the next wake call to a disconnected agent. `None` before the first call.
     pub fn calls_again(&self, instance: &InstanceId) -> Option<Moment> {
         let timepiece = &self.background.timepiece;
@@ -247,9 +266,13 @@ impl WakeCalls {
         };
         let call = OutgoingCall::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
         match self.errand.run(call).await {
-            Ok(_) => count("answered"),
+            Ok(_) => {
+                count("answered");
+                self.failures.called(tenant, instance, url, None);
+            }
             Err(fault) => {
                 count("failed");
+                self.failures.called(tenant, instance, url, Some(self.failure(&fault.to_string())));
                 tracing::debug!(instance.id = %instance, %fault, "a wake call failed");
             }
         }

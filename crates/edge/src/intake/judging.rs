@@ -106,7 +106,8 @@ impl Intake {
             return Ok(Judged::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
-        let Arrival { mut event, capabilities, dedup, references, album, forward, received, .. } = arrival;
+        let Arrival { mut event, capabilities, dedup, references, album, mut forward, received, .. } =
+            arrival;
         let mut stop = platform.stop_rule();
         if let Some((prompt, token)) = &answers {
             // A button may be called `stop`. It answers the prompt and stops nothing.
@@ -114,8 +115,11 @@ impl Intake {
             AskedPrompts::write_answer(prompt, token, &mut event);
         }
         event.source.profile = admitted.profile().map(str::to_owned);
+        if let Some(forward) = &mut forward {
+            forward.profile = event.source.profile.clone();
+        }
         if platform.descriptor(bot).supports_context {
-            event.context = self.context.around(on, &event.source);
+            event.context = self.context.around(on, &event.source, &admitted.to().tenant);
         }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());

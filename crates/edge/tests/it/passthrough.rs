@@ -30,9 +30,10 @@ fn source() -> Source {
 }
 
 #[tokio::test]
-async fn every_forward_of_the_vectors_is_stored_beside_its_event_as_it_came() {
+async fn every_forward_of_the_vectors_is_stored_beside_its_event_with_the_profile_of_its_route() {
     let fixture = Fixture::owned().await;
     let on = fixture.on();
+    fixture.server.ledger.shared_bots().set_profile(&fixture.server.agent, Some("day")).await.unwrap();
     let subject = ledger::Subject::User("u1".into());
     fixture.server.access().decide(&on, &subject, ledger::Decision::Allowed).await.unwrap();
     let mut sent = Vec::new();
@@ -44,7 +45,7 @@ async fn every_forward_of_the_vectors_is_stored_beside_its_event_as_it_came() {
             "{}",
             case["id"]
         );
-        sent.push(forward);
+        sent.push(Forward { profile: Some("day".to_owned()), ..forward });
     }
     let inbox = fixture.server.ledger.inbox();
     let stored = inbox.unread(&fixture.server.agent, Seq(0), 1000).await.unwrap();

@@ -18,12 +18,12 @@ pub(super) use deprovision::deprovision;
 use rows::{bot, identity, instance, made, place_owner, route, route_to, tenant};
 pub(super) use unrouting::{end_of_author, end_unrouted, remove_route};
 
-use super::{Sqlite, access, vault};
+use super::{Sqlite, access, staleness, vault};
 use crate::roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance,
     PlaceOwner, Removed, Roster, Route, RouteTo, Tenant,
 };
-use crate::{Fault, Sealed};
+use crate::{Fault, Sealed, StalePolicy};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
 /// The wake URL is that of a gateway, if one has its own: of several, the one that was set last.
@@ -294,6 +294,18 @@ impl Roster for Sqlite {
 
     async fn create_route(&self, new: Route) -> Result<Created, Fault> {
         self.write(move |db| create::route(db, &new)).await
+    }
+
+    async fn create_route_with_policy(&self, new: Route, policy: StalePolicy) -> Result<Created, Fault> {
+        self.write(move |db| {
+            let created = create::route(db, &new)?;
+            if created == Created::Made {
+                let on = BotRef { platform: new.platform.clone(), bot: new.bot.clone() };
+                staleness::set_for_route(db, &on, &new.discriminator, Some(policy))?;
+            }
+            Ok(created)
+        })
+        .await
     }
 
     async fn routes(&self) -> Result<Vec<Route>, Fault> {

@@ -23,16 +23,7 @@ impl Staleness for Sqlite {
         policy: Option<StalePolicy>,
     ) -> Result<bool, Fault> {
         let (on, which) = (on.clone(), which.clone());
-        self.write(move |db| {
-            let (after, action) = columns(policy);
-            db.execute(
-                "UPDATE routes SET stale_after = ?5, stale_action = ?6
-                 WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4",
-                params![on.platform.as_str(), on.bot.as_str(), which.kind(), which.value(), after, action],
-            )
-            .map(|changed| changed > 0)
-        })
-        .await
+        self.write(move |db| set_for_route(db, &on, &which, policy)).await
     }
 
     async fn set_agent_staleness(&self, of: &InstanceId, policy: Option<StalePolicy>) -> Result<(), Fault> {
@@ -215,6 +206,21 @@ fn agent_policy(db: &Connection, of: &InstanceId) -> rusqlite::Result<Option<Sta
         .query_row([of.as_str()], |row| policy(row, 0))
         .optional()
         .map(Option::flatten)
+}
+
+pub(super) fn set_for_route(
+    db: &Connection,
+    on: &BotRef,
+    which: &Discriminator,
+    policy: Option<StalePolicy>,
+) -> rusqlite::Result<bool> {
+    let (after, action) = columns(policy);
+    db.execute(
+        "UPDATE routes SET stale_after = ?5, stale_action = ?6
+         WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4",
+        params![on.platform.as_str(), on.bot.as_str(), which.kind(), which.value(), after, action],
+    )
+    .map(|changed| changed > 0)
 }
 
 fn columns(policy: Option<StalePolicy>) -> (Option<i64>, Option<&'static str>) {

@@ -305,7 +305,9 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
     let gateways =
         [("GATEWAY", "gateway_id"), ("NAMES", "names"), ("WAKE URL", "wake_url"), ("ONLY BOTS", "bots")];
     let principals = [("PLATFORM", "platform"), ("PEOPLE WITHOUT A LINK", "policy"), ("ALLOWED", "allowed")];
+    let wake_failures = [("WAKE URL", "what"), ("REASON", "reason"), ("AT", "at")];
     let tables = [
+        ("wake_failures", &wake_failures[..]),
         ("gateway_settings", &gateways[..]),
         ("connections", &connections),
         ("relevance", &relevance),

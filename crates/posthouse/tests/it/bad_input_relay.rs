@@ -1,12 +1,14 @@
 //! Bad input to the HTTP operations of the relay: every body gets an answer in the form of the contract, nothing panics,
 //! and nothing is changed by what is refused.
 
+use posthouse_wire::Action;
+use posthouse_wire::action::{MediaKind, Metadata};
 use serde_json::{Value, json};
 
 use crate::bad_input_post::fuzz::{spoil, tear};
 use crate::crash::Dice;
 use crate::cron::{Armer, ahead};
-use crate::talk::{PATIENCE, provide_crypto};
+use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, says, telegram};
 use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
@@ -81,6 +83,19 @@ fn good(path: &str) -> Option<(Credential, Value)> {
 /// Operations whose body is not JSON, and the one that ends its caller.
 const OTHER_BODIES: [&str; 3] = ["/relay/media", "/relay/sleep", "/manage/deprovision"];
 
+/// A file at this URL, for a person.
+fn file(url: &str) -> Action {
+    Action::SendMedia {
+        chat_id: "5".into(),
+        media_kind: MediaKind::Image,
+        source_url: url.to_owned(),
+        content: None,
+        filename: None,
+        reply_to: None,
+        metadata: Metadata::default(),
+    }
+}
+
 struct Doors {
     server: TestServer,
     heron: Value,
@@ -91,8 +106,12 @@ struct Doors {
 
 impl Doors {
     async fn open() -> Self {
+        Self::open_with(&[]).await
+    }
+
+    async fn open_with(settings: &[(&str, &str)]) -> Self {
         provide_crypto();
-        let server = TestServer::open(&[]);
+        let server = TestServer::open(settings);
         server.does(&["tenant", "create", "acme"]);
         let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
         let own = server.does(&["client", "create", "--tenant", "acme"]);
@@ -175,22 +194,46 @@ async fn no_body_makes_the_relay_stumble() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_address_is_refused_in_every_notation_wherever_a_url_is_named() {
-    let doors = Doors::open().await;
+    let telegram = telegram(&["7001:token@posty_bot"]).await;
+    let doors =
+        Doors::open_with(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]).await;
+    make_bot(&doors.server, "owned", "7001:token", &[]);
+    doors.server.does(&["route", "create", "telegram:owned", "*", "heron", "--tenant", "acme"]);
+    let mut rider = Rider::dial(&doors.server, &doors.heron, &[("telegram", "owned")]).await;
+    // An agent may only send to a chat that it knows.
+    says(&telegram, 7001, 5, "hello");
+    rider.hears().await;
     let armer = Armer::new(&doors.server, &doors.heron, String::new()).await;
     let before = doors.agent();
     for host in PRIVATE_HOSTS {
         let url = format!("http://{host}/");
-        for option in ["--wake-url", "--callback-url"] {
+        for option in ["--wake-url", "--callback-url", "--stop-url"] {
             let words = ["agent", "change", "heron", "--tenant", "acme", option, &url];
             assert!(!doors.server.tries(&words).status.success(), "{option} {url}");
         }
+        let words = ["enroll-token", "create", "--tenant", "acme", "--agent", "heron", "--wake-url", &url];
+        assert!(!doors.server.tries(&words).status.success(), "enroll-token {url}");
+        let (by, mut body) = good("/relay/provision").unwrap();
+        body["wakeUrl"] = url.as_str().into();
+        let (status, answer) = doors.posts("/relay/provision", &by, body.to_string().into_bytes()).await;
+        assert!(status == 200 && answer.contains("wake URL: "), "{url}: {answer}");
+        let sent = rider.asks("telegram", "owned", file(&url)).await;
+        let error = sent.error.unwrap_or_default();
+        assert!(!sent.success && error.contains("could not be downloaded"), "media {url}: {error}");
         let mut body = armer.provision("job", &ahead(std::time::Duration::from_secs(60))).body();
         body["agent_callback_url"] = url.as_str().into();
         let (status, answer) = armer.posts("provision", &body).await.unwrap();
         assert_eq!((status, &answer["error"]), (422, &json!("callback_not_allowed")), "{url}: {answer}");
     }
     let after = doors.agent();
-    assert_eq!((&after["wake_url"], &after["callback_url"]), (&before["wake_url"], &before["callback_url"]));
+    for name in ["wake_url", "callback_url", "stop_url"] {
+        assert_eq!(after[name], before[name], "{name}");
+    }
+    let refused = &after["wake_failures"][0];
+    assert!(refused["what"] == "refused" && refused["at"].is_string(), "{after}");
+    assert_eq!(refused["reason"], "wake URL: credentials in a URL are not accepted");
+    let tokens = doors.server.does(&["enroll-token", "list"]);
+    assert_eq!(tokens["items"], json!([]));
     assert!(armer.listed().await.is_empty());
     // The same place in a notation that is allowed.
     doors.server.does(&["agent", "change", "heron", "--tenant", "acme", "--wake-url", "http://127.0.0.1:9/"]);

@@ -243,7 +243,8 @@ async fn asks(member: &Member, chat: i64, prompt: &str) -> i64 {
         metadata: Metadata::default(),
     };
     let outcome = member.rider.asks("telegram", "shared", action).await;
-    outcome.message_id.expect("the prompt is shown").as_str().parse().unwrap()
+    assert!(outcome.success, "{outcome:?}");
+    outcome.message_id.unwrap().as_str().parse().unwrap()
 }
 
 /// Somebody presses the only button of a prompt.

@@ -48,6 +48,9 @@ pub(super) async fn provision(
         return Err(NOT_PROVISIONED);
     };
     count("provisioned");
+    let refused = provisioned.warnings.first().map(String::as_str);
+    let wake_calls = &door.relay.0.wake_calls;
+    wake_calls.was_named(&provisioned.tenant, &provisioned.instance, refused);
     for warning in &provisioned.warnings {
         tracing::warn!(gateway.id = %provisioned.gateway, "a gateway provisioned itself, but: {warning}");
     }

@@ -8,6 +8,7 @@ mod delivery;
 mod dialing;
 mod failing_inbox;
 mod follow_up;
+mod foreign_urls;
 mod framing;
 mod gateway;
 mod guard;

@@ -106,8 +106,25 @@ impl TestServer {
         Self::build(Location::Folder(folder.to_owned()), Config::default(), clock).await
     }
 
+    /// A server whose outgoing calls find their hosts by this lookup.
+    pub async fn open_with_lookup(lookup: Arc<dyn errand::Lookup>) -> Self {
+        let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
+        let errand = || Errand::with_lookup(errand::Config::loopback(), lookup);
+        Self::build_calling(Location::Memory, Config::default(), clock, errand).await
+    }
+
     pub async fn build(place: Location, config: Config, clock: Timepiece) -> Self {
+        Self::build_calling(place, config, clock, || Errand::new(errand::Config::loopback())).await
+    }
+
+    async fn build_calling(
+        place: Location,
+        config: Config,
+        clock: Timepiece,
+        errand: impl FnOnce() -> Errand,
+    ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let errand = errand();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
@@ -117,10 +134,9 @@ impl TestServer {
             Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into(), calls: Default::default() });
         let inbox = Arc::new(FailingInbox { inner: ledger.inbox(), fails: false.into(), reads: 0.into() });
         let bus = Bus::local();
-        let errand = Errand::new(errand::Config::loopback());
         // The clock stands still, so that a test's whole load counts as one moment's.
         let limits = LimitValues::all(1_000_000);
-        let parts = identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand, clock.clone());
+        let parts = identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), clock.clone());
         let identity = Identity::new(identity::Parts { limits, ..parts });
         let media_folder = Arc::new(tempfile::tempdir().unwrap());
         let relay = Relay::new(Parts {
@@ -129,7 +145,7 @@ impl TestServer {
             outbox: outbox.clone(),
             identity: identity.clone(),
             bus,
-            errand: Errand::new(errand::Config::loopback()),
+            errand,
             media: relay::MediaParts {
                 records: ledger.media(),
                 usage: ledger.usage(),
