@@ -185,7 +185,7 @@ fn render_fire_for_tenant(line: &FireLine) -> Value {
 /// One history line as JSON, for the operator.
 pub fn render_fire(line: &FireLine) -> Value {
     json!({
-        "seq": line.seq,
+        "seq": line.number,
         "at": line.at.to_string(),
         "job_id": line.job,
         "schedule_id": line.schedule,

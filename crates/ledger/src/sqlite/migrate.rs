@@ -32,6 +32,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0023_media.sql"),
     include_str!("migrations/0024_prompts.sql"),
     include_str!("migrations/0025_lifecycle.sql"),
+    include_str!("migrations/0027_fire_numbers.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
