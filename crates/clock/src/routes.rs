@@ -14,7 +14,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_kit::{
-    Endpoint, Operation, PageSize, ShuttingDown, UnreadBody, completed, operations, read_body, router,
+    ClientAddress, Endpoint, Operation, PageSize, ShuttingDown, UnreadBody, completed, operations, read_body,
+    router,
 };
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
@@ -185,7 +186,7 @@ fn render_fire_for_tenant(line: &FireLine) -> Value {
 /// One history line as JSON, for the operator.
 pub fn render_fire(line: &FireLine) -> Value {
     json!({
-        "seq": line.seq,
+        "seq": line.number,
         "at": line.at.to_string(),
         "job_id": line.job,
         "schedule_id": line.schedule,
@@ -226,7 +227,8 @@ pub(crate) async fn read_request_body(body: Body) -> Result<Bytes, Response> {
 
 /// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
 async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response> {
-    let principal = match clock.0.identity.authenticator.cron_agent(&head.headers).await {
+    let address = head.extensions.get().map(|ClientAddress(address)| *address);
+    let principal = match clock.0.identity.authenticator.cron_agent(&head.headers, address).await {
         Ok(Authentication::Known(principal)) => principal,
         Ok(Authentication::Refused(refusal)) => return Err(unauthenticated(refusal)),
         Ok(Authentication::Barred) => return Err(unauthenticated(CredentialRefusal::Unknown)),

@@ -157,7 +157,7 @@ pub(crate) async fn history(
     let limit = HISTORY.clamp(lines.limit);
     let at_most = u32::try_from(limit).unwrap_or(u32::MAX);
     let history = console.clock.job_history(&instance.id, job.as_ref(), lines.before, at_most).await?;
-    let page = Page::up_to(limit, history, |line| line.seq.to_string());
+    let page = Page::up_to(limit, history, |line| line.number.to_string());
     Ok(Json(page.map(|line| clock::render_fire(&line))))
 }
 

@@ -100,7 +100,7 @@ impl Authenticator {
             // A request without a credential is not a guess, so it is not counted.
             None => return Ok(Authentication::Refused(CredentialRefusal::Missing)),
         };
-        Ok(self.counted(checked, address).await)
+        Ok(self.counted(checked, address, "program_refused").await)
     }
 
     /// A caller that enrols or provisions a gateway, by its access token or by a token of a trusted issuer. HTTP Basic
@@ -117,7 +117,7 @@ impl Authenticator {
             true => self.issued(token).await?,
             false => self.access_token(&Secret::new(token)).await?,
         };
-        Ok(self.counted(checked, address).await)
+        Ok(self.counted(checked, address, "program_refused").await)
     }
 
     /// Whoever manages an agent: its gateway, or a token of a trusted issuer. The audience of such a token names the
@@ -131,30 +131,36 @@ impl Authenticator {
             return self.connecting_agent(headers, address).await;
         };
         let checked = self.issued_for_agent(token).await?;
-        Ok(self.counted(checked, address).await)
+        Ok(self.counted(checked, address, "program_refused").await)
     }
 
-    /// Counts a refusal against its address. Further ones get slower answers and then none.
-    async fn counted(&self, checked: Checked, address: Option<IpAddr>) -> Authentication {
+    /// Counts a refusal against its address. Further ones get slower answers and then none. `why` is a metric label.
+    async fn counted(&self, checked: Checked, address: Option<IpAddr>, why: &'static str) -> Authentication {
         match checked {
             Ok(principal) => Authentication::Known(principal),
-            Err(refusal) if self.throttle.slow_down(address, "program_refused").await => {
-                Authentication::Refused(refusal)
-            }
+            Err(refusal) if self.throttle.slow_down(address, why).await => Authentication::Refused(refusal),
             Err(_) => Authentication::Barred,
         }
     }
 
-    /// An agent that calls the cron API, by its access token. Refusals are not counted here: every agent presents an
-    /// expired token once an hour, and many agents may share one address.
-    pub async fn cron_agent(&self, headers: &HeaderMap) -> Result<Authentication, Fault> {
+    /// An agent that calls the cron API, by its access token. Agents refresh their token before it expires, so an
+    /// unknown one is counted as a guess. A stock agent waits up to fifteen seconds for the answer.
+    pub async fn cron_agent(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
         let Some(token) = bearer(headers) else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
         Ok(match self.access_token(&Secret::new(token)).await? {
             Ok(principal @ Principal::Agent { .. }) => Authentication::Known(principal),
+            // A credential that is valid elsewhere, or was once, is not a guess.
             Ok(_) => Authentication::Refused(CredentialRefusal::NotAnAgent),
-            Err(refusal) => Authentication::Refused(refusal),
+            Err(refusal @ (CredentialRefusal::NotAnAgent | CredentialRefusal::AgentRemoved)) => {
+                Authentication::Refused(refusal)
+            }
+            Err(refusal) => self.counted(Err(refusal), address, "cron_refused").await,
         })
     }
 
@@ -176,14 +182,17 @@ impl Authenticator {
     }
 
     /// An invited person, by the session cookie of the chat page.
-    pub async fn person(&self, session: Option<&str>) -> Result<Authentication, Fault> {
+    pub async fn person(
+        &self,
+        session: Option<&str>,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
         let Some(session) = session else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
-        Ok(match self.invitations.session(&fingerprint(session)).await? {
-            Some(invitation) => Authentication::Known(Principal::Person(Arc::new(invitation))),
-            None => Authentication::Refused(CredentialRefusal::Unknown),
-        })
+        let found = self.invitations.session(&fingerprint(session)).await?;
+        let checked = found.map(|invitation| Principal::Person(Arc::new(invitation)));
+        Ok(self.counted(checked.ok_or(CredentialRefusal::Unknown), address, "session_refused").await)
     }
 
     async fn gateway(&self, token: &str) -> Result<Checked, Fault> {

@@ -28,7 +28,7 @@ struct TrustedIssuer {
 
 /// What a valid token of an issuer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct IssuedClaims {
+pub struct IssuedClaims {
     pub issuer: String,
     /// Name or id of the tenant, after the operator's mapping. There may be no such tenant.
     pub tenant: String,
@@ -37,8 +37,8 @@ pub(crate) struct IssuedClaims {
 }
 
 /// What a token is presented for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenPurpose {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenPurpose {
     /// Enrolling and provisioning gateways: the audience is the one of the configuration.
     Join,
     /// Managing one agent: the audience is `agent:` and its id.
@@ -66,7 +66,7 @@ impl TrustedIssuers {
     }
 
     /// What a token says, if a trusted issuer signed it for this purpose and it is valid now.
-    pub(crate) async fn verify(
+    pub async fn verify(
         &self,
         token: &str,
         purpose: TokenPurpose,

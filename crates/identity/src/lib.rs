@@ -51,7 +51,7 @@ pub use gate::{
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use gateways::{GatewayChange, GatewayChanged, Gateways};
 pub use identity::{Identity, Parts};
-pub use issuers::TrustedIssuers;
+pub use issuers::{IssuedClaims, TokenPurpose, TrustedIssuers};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};

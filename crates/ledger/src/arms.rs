@@ -220,7 +220,8 @@ pub struct Successor {
 /// A row of history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FireLine {
-    pub seq: i64,
+    /// Its number in the history of its agent. Later lines have higher numbers.
+    pub number: i64,
     pub at: Moment,
     pub instance: InstanceId,
     pub job: JobId,
@@ -327,7 +328,7 @@ pub trait Arms: Send + Sync {
     /// The way in which a schedule ended, if it has. An external scheduler may call about an older schedule.
     async fn ending(&self, instance: &InstanceId, schedule: &ScheduleId) -> Result<Option<String>, Fault>;
 
-    /// Newest first, before the given row.
+    /// Newest first, before the line with the given number.
     async fn history(
         &self,
         instance: &InstanceId,

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
+use http_kit::ClientAddress;
 use identity::{Authentication, Principal};
 use ledger::Invitation;
 
@@ -49,7 +50,8 @@ pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, 
 /// Middleware of every route that needs a session.
 pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, next: Next) -> Response {
     let session = cookie(request.headers(), &chat.cookie_name());
-    match chat.identity.authenticator.person(session).await {
+    let address = request.extensions().get().map(|ClientAddress(address)| *address);
+    match chat.identity.authenticator.person(session, address).await {
         Ok(Authentication::Known(Principal::Person(invitation))) => {
             let principal = Principal::Person(Arc::clone(&invitation));
             if principal.within_limits(request.extensions()).is_err() {

@@ -1,10 +1,11 @@
 //! Sign-in: exchanges the secret of an invitation link for a session cookie.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
+use http_kit::ClientAddress;
 use identity::{Authentication, Principal, fingerprint};
 use posthouse_wire::Secret;
 use serde::Deserialize;
@@ -29,6 +30,7 @@ pub(super) struct SignInRequest {
 /// Redeems a link. If the browser is signed in with another invitation, the person has to confirm first.
 pub(super) async fn exchange(
     State(chat): State<ChatPage>,
+    address: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
     body: Body<LONGEST_EXCHANGE>,
 ) -> Result<Response, ChatProblem> {
@@ -37,7 +39,9 @@ pub(super) async fn exchange(
     let link = fingerprint(secret.expose());
     let Some(invited) = invitations.behind_link(&link).await? else { return Err(ChatProblem::BAD_LINK) };
     let old = cookie(&headers, &chat.cookie_name());
-    if let Authentication::Known(Principal::Person(current)) = chat.identity.authenticator.person(old).await?
+    let address = address.map(|Extension(ClientAddress(address))| address);
+    let signed_in = chat.identity.authenticator.person(old, address).await?;
+    if let Authentication::Known(Principal::Person(current)) = signed_in
         && current.id != invited.id
         && !replace
     {

@@ -174,7 +174,13 @@ impl TestServer {
 
     /// The owner of an access token.
     pub async fn owner_of(&self, token: &str) -> Option<Principal> {
-        match self.identity.authenticator.cron_agent(&headers(&format!("Bearer {token}"))).await.unwrap() {
+        match self
+            .identity
+            .authenticator
+            .cron_agent(&headers(&format!("Bearer {token}")), None)
+            .await
+            .unwrap()
+        {
             Authentication::Known(principal) => Some(principal),
             _ => None,
         }

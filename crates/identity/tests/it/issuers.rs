@@ -67,7 +67,7 @@ async fn a_token_opens_nothing_but_joining() {
     let refused = Authentication::Refused(CredentialRefusal::Unknown);
     let authenticator = &server.identity.authenticator;
     assert_eq!(server.presents(&value).await, refused);
-    assert_eq!(authenticator.cron_agent(&headers(&value)).await.unwrap(), refused);
+    assert_eq!(authenticator.cron_agent(&headers(&value), None).await.unwrap(), refused);
     assert_eq!(authenticator.connecting_agent(&headers(&value), None).await.unwrap(), refused);
     assert_eq!(authenticator.operator(&headers(&value), None).await, refused);
     assert_eq!(authenticator.manager(&headers(&value), None).await.unwrap(), refused);

@@ -164,3 +164,62 @@ async fn whoever_guesses_is_slowed_down_and_then_barred_while_the_rightful_pass(
     server.winds(seconds(61));
     assert_eq!(server.presents("Bearer pht_x").await, REFUSED);
 }
+
+/// Makes guesses until one is barred. Those that are slowed down wait for a clock that stands still.
+async fn guesses_until_barred<F>(guess: impl Fn(usize) -> F)
+where
+    F: Future<Output = Authentication> + Send + 'static,
+{
+    let mut guesses: tokio::task::JoinSet<_> = (0..150).map(guess).collect();
+    while let Some(guess) = guesses.join_next().await {
+        match guess.unwrap() {
+            Authentication::Refused(_) => {}
+            Authentication::Barred => return,
+            Authentication::Known(program) => panic!("{program:?}"),
+        }
+    }
+    panic!("none of them was barred");
+}
+
+#[tokio::test]
+async fn whoever_guesses_at_the_cron_api_is_slowed_down_and_agents_are_not() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (id, _) = client(&server, &Owner::Instance(heron.instance.clone())).await;
+    let (tenants, _) = client(&server, &Owner::Tenant(heron.tenant.clone())).await;
+    let (token, of_tenant) = (access(&server, &id).await, access(&server, &tenants).await);
+    let asks = {
+        let authenticator = server.identity.authenticator.clone();
+        move |value: String, from| {
+            let authenticator = authenticator.clone();
+            async move { authenticator.cron_agent(&headers(&value), from).await.unwrap() }
+        }
+    };
+    let not_an_agent = Authentication::Refused(CredentialRefusal::NotAnAgent);
+    for _ in 0..150 {
+        assert_eq!(asks(bearer(&of_tenant), here()).await, not_an_agent, "a valid credential is not a guess");
+    }
+    guesses_until_barred(|number| asks(format!("Bearer pht_{number}"), here())).await;
+    assert!(matches!(asks(bearer(&token), here()).await, Authentication::Known(_)));
+    assert_eq!(asks("Bearer pht_x".to_owned(), Some(IpAddr::from([127, 0, 0, 2]))).await, REFUSED);
+    server.winds(seconds(61));
+    assert_eq!(asks("Bearer pht_x".to_owned(), here()).await, REFUSED);
+}
+
+#[tokio::test]
+async fn whoever_guesses_sessions_of_the_chat_page_is_slowed_down() {
+    let server = TestServer::open().await;
+    let authenticator = server.identity.authenticator.clone();
+    let asks = move |session: Option<String>, from| {
+        let authenticator = authenticator.clone();
+        async move { authenticator.person(session.as_deref(), from).await.unwrap() }
+    };
+    for _ in 0..150 {
+        assert_eq!(asks(None, here()).await, MISSING, "nothing presented is no guess");
+    }
+    guesses_until_barred(|number| asks(Some(format!("session-{number}")), here())).await;
+    let guess = || Some("session-x".to_owned());
+    assert_eq!(asks(guess(), Some(IpAddr::from([127, 0, 0, 2]))).await, REFUSED);
+    server.winds(seconds(61));
+    assert_eq!(asks(guess(), here()).await, REFUSED);
+}

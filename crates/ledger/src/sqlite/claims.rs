@@ -28,8 +28,9 @@ impl ScopeClaims for Sqlite {
         value: &str,
         chats_only: bool,
     ) -> Result<Option<ChangedPlace>, Fault> {
+        let owner = self.tenant_of(of);
         let (of, on, value, now) = (of.clone(), on.clone(), value.to_owned(), self.timepiece.now());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             if count(db, &of)? >= CLAIMS_OF_AN_AGENT || value.is_empty() || value.len() > LONGEST_KEY {
                 return Ok(None);
             }
@@ -45,9 +46,10 @@ impl ScopeClaims for Sqlite {
         platform: &Platform,
         value: &str,
     ) -> Result<Vec<ChangedPlace>, Fault> {
+        let owner = self.tenant_of(of);
         let (of, platform, value, now) =
             (of.clone(), platform.clone(), value.to_owned(), self.timepiece.now());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.execute(
                 "DELETE FROM claims WHERE instance = ?1 AND platform = ?2 AND value = ?3",
                 [of.as_str(), platform.as_str(), &value],
@@ -66,9 +68,10 @@ impl ScopeClaims for Sqlite {
         on: &BotRef,
         keys: &[String],
     ) -> Result<ReplacedClaims, Fault> {
+        let owner = self.tenant_of(of);
         let (of, gateway, on) = (of.clone(), gateway.clone(), on.clone());
         let (keys, now) = (keys.to_vec(), self.timepiece.now());
-        self.write(move |db| replace(db, &of, &gateway, &on, &keys, now)).await
+        self.write_for(owner, move |db| replace(db, &of, &gateway, &on, &keys, now)).await
     }
 
     async fn grant_claim(

@@ -38,8 +38,9 @@ impl Exchanges for Sqlite {
         correlation: &CorrelationId,
         receipt: ReceiptKey,
     ) -> Result<(), Fault> {
+        let owner = owner(tenant);
         let (tenant, correlation) = (tenant.clone(), correlation.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.prepare_cached("DELETE FROM exchanges WHERE tenant = ?1 AND correlation = ?2 AND state = 0")?
                 .execute([tenant.as_str(), correlation.as_str()])?;
             receipts::forget_unsent(db, receipt)
@@ -92,8 +93,9 @@ impl Exchanges for Sqlite {
     }
 
     async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
+        let owner = owner(tenant);
         let (tenant, correlation) = (tenant.clone(), correlation.clone());
-        self.write(move |db| looked_for::stop(db, &tenant, &correlation)).await
+        self.write_for(owner, move |db| looked_for::stop(db, &tenant, &correlation)).await
     }
 
     async fn exchanges(
@@ -147,8 +149,9 @@ impl Exchanges for Sqlite {
         error: &str,
         now: Moment,
     ) -> Result<(), Fault> {
+        let owner = owner(tenant);
         let (tenant, correlation, error) = (tenant.clone(), correlation.clone(), error.to_owned());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.prepare_cached(
                 "UPDATE exchanges SET state = 3, ended = ?4, error = ?3, counted = ledger_time()
                  WHERE tenant = ?1 AND correlation = ?2 AND state = 0 AND ends > ledger_time()",

@@ -36,9 +36,12 @@ impl GatewaySettings for Sqlite {
         gateway: &GatewayId,
         url: Option<&str>,
     ) -> Result<bool, Fault> {
+        let owner = self.tenant_of(of);
         let (of, gateway, url) = (of.clone(), gateway.clone(), url.map(str::to_owned));
-        self.write(move |db| Ok(is_good(db, &of, &gateway)? && set_wake_url(db, &gateway, url.as_deref())?))
-            .await
+        self.write_for(owner, move |db| {
+            Ok(is_good(db, &of, &gateway)? && set_wake_url(db, &gateway, url.as_deref())?)
+        })
+        .await
     }
 
     async fn set_gateway_bots(
@@ -47,8 +50,9 @@ impl GatewaySettings for Sqlite {
         gateway: &GatewayId,
         bots: Vec<BotRef>,
     ) -> Result<bool, Fault> {
+        let owner = self.tenant_of(of);
         let (of, gateway) = (of.clone(), gateway.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             if !is_good(db, &of, &gateway)? {
                 return Ok(false);
             }

@@ -35,6 +35,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0026_tenant_limits.sql"),
     include_str!("migrations/0027_enrolment_settings.sql"),
     include_str!("migrations/0028_provisioning_switch.sql"),
+    include_str!("migrations/0029_fire_numbers.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

@@ -13,6 +13,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DispatchId, EntryId, InstanceId, MessageId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::write_queue::JobTenant;
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::receipts::{
@@ -68,8 +69,9 @@ impl Receipts for Sqlite {
     }
 
     async fn withdraw(&self, key: ReceiptKey, error: String) -> Result<(), Fault> {
+        let owner = self.tenant_of_receipt(key).await?;
         let timepiece = self.timepiece.clone();
-        self.write(move |db| outgoing::withdraw(db, key, &error, timepiece.now())).await
+        self.write_for(owner, move |db| outgoing::withdraw(db, key, &error, timepiece.now())).await
     }
 
     async fn note_answer(
@@ -92,8 +94,9 @@ impl Receipts for Sqlite {
     }
 
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault> {
+        let owner = self.tenant_of_receipt(key).await?;
         let timepiece = self.timepiece.clone();
-        self.write(move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await
+        self.write_for(owner, move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await
     }
 
     async fn claim_outgoing(
@@ -111,6 +114,7 @@ impl Receipts for Sqlite {
     }
 
     async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault> {
+        // Called by the loop that serves all tenants, which must not wait for the turn of one.
         self.write(move |db| outgoing::hold(db, key, until)).await
     }
 
@@ -125,7 +129,8 @@ impl Receipts for Sqlite {
     }
 
     async fn bring_up(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault> {
-        self.write(move |db| outgoing::bring_up(db, key, lease_until)).await
+        let owner = self.tenant_of_receipt(key).await?;
+        self.write_for(owner, move |db| outgoing::bring_up(db, key, lease_until)).await
     }
 
     async fn said(
@@ -168,11 +173,26 @@ impl Receipts for Sqlite {
     }
 
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault> {
-        self.write(move |db| replies::keep(db, to, &reply)).await
+        let owner = self.tenant_of_receipt(to).await?;
+        self.write_for(owner, move |db| replies::keep(db, to, &reply)).await
     }
 
     async fn replies(&self, to: ReceiptKey) -> Result<Vec<StoredReply>, Fault> {
         self.read(move |db| replies::oldest_first(db, to)).await
+    }
+}
+
+impl Sqlite {
+    /// The tenant of a receipt, as the owner of writes for it.
+    async fn tenant_of_receipt(&self, key: ReceiptKey) -> Result<JobTenant, Fault> {
+        let tenant: Option<String> = self
+            .read(move |db| {
+                db.prepare_cached("SELECT tenant FROM receipts WHERE key = ?1")?
+                    .query_row([key.0], |row| row.get(0))
+                    .optional()
+            })
+            .await?;
+        Ok(tenant.map(Into::into))
     }
 }
 

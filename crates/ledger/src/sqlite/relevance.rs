@@ -67,8 +67,9 @@ impl RelevancePolicies for Sqlite {
     }
 
     async fn clear_relevance(&self, of: &InstanceId) -> Result<(), Fault> {
+        let owner = self.tenant_of(of);
         let of = of.clone();
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.execute("DELETE FROM relevance_policies WHERE instance = ?1", [of.as_str()]).map(drop)
         })
         .await

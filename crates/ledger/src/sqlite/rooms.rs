@@ -8,6 +8,7 @@ use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MediaId, Message
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
+use super::write_queue::JobTenant;
 use crate::Fault;
 use crate::rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomFile, RoomMarks, RoomMessage, Rooms};
 
@@ -58,8 +59,9 @@ impl Rooms for Sqlite {
     }
 
     async fn say(&self, room: &ChatId, line: RoomMessage) -> Result<(), Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let room = room.clone();
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.prepare_cached(
                 "INSERT INTO room_lines
                    (room, message, by_agent, text, reply_to, said, edited, entry, delivered, thread, counted)
@@ -84,8 +86,9 @@ impl Rooms for Sqlite {
     }
 
     async fn add_file(&self, room: &ChatId, file: RoomFile) -> Result<bool, Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let room = room.clone();
-        self.write(move |db| files::add(db, &room, &file)).await
+        self.write_for(owner, move |db| files::add(db, &room, &file)).await
     }
 
     async fn files_for(
@@ -114,8 +117,9 @@ impl Rooms for Sqlite {
         text: &str,
         at: Moment,
     ) -> Result<bool, Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let (room, message, text) = (room.clone(), message.clone(), text.to_owned());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let rewritten = db
                 .prepare_cached(
                     "UPDATE room_lines SET text = ?3, edited = ?4 WHERE room = ?1 AND message = ?2 AND by_agent = 1",
@@ -135,8 +139,9 @@ impl Rooms for Sqlite {
         remove: bool,
         at: Moment,
     ) -> Result<Option<Vec<String>>, Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let (room, message, emoji) = (room.clone(), message.clone(), emoji.to_owned());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let stored: Option<Option<String>> = db
                 .prepare_cached("SELECT reactions FROM room_lines WHERE room = ?1 AND message = ?2")?
                 .query_row([room.as_str(), message.as_str()], |row| row.get(0))
@@ -163,8 +168,9 @@ impl Rooms for Sqlite {
     }
 
     async fn touch(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<(), Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let (room, message) = (room.clone(), message.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.prepare_cached("UPDATE room_lines SET touched = ?3 WHERE room = ?1 AND message = ?2")?
                 .execute(params![room.as_str(), message.as_str(), at.millis()])
                 .map(drop)
@@ -183,8 +189,9 @@ impl Rooms for Sqlite {
     }
 
     async fn delivered(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<bool, Fault> {
+        let owner = self.tenant_of_room(room).await?;
         let (room, message) = (room.clone(), message.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             db.prepare_cached(
                 "UPDATE room_lines SET delivered = ?3 WHERE room = ?1 AND message = ?2 AND delivered IS NULL",
             )?
@@ -243,6 +250,21 @@ impl Rooms for Sqlite {
             Ok(lines)
         })
         .await
+    }
+}
+
+impl Sqlite {
+    /// The tenant of a room's agent, as the owner of writes for it. People and agents write as often as they like.
+    async fn tenant_of_room(&self, room: &ChatId) -> Result<JobTenant, Fault> {
+        let room = room.clone();
+        let agent: Option<String> = self
+            .read(move |db| {
+                db.prepare_cached("SELECT instance FROM rooms WHERE id = ?1")?
+                    .query_row([room.as_str()], |row| row.get(0))
+                    .optional()
+            })
+            .await?;
+        Ok(agent.and_then(|agent| self.tenant_of(&InstanceId::from(agent))))
     }
 }
 

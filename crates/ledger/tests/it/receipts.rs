@@ -47,7 +47,7 @@ fn word(book: &Book, dispatch: &str, word: &str) -> NewReceipt {
 }
 
 /// The same to an agent behind a connector.
-fn call(book: &Book, dispatch: &str, text: &str) -> NewReceipt {
+pub fn call(book: &Book, dispatch: &str, text: &str) -> NewReceipt {
     NewReceipt {
         connector: "hook".to_owned(),
         instance: None,

@@ -136,7 +136,8 @@ impl TestServer {
         let bus = Bus::local();
         // The clock stands still, so that a test's whole load counts as one moment's.
         let limits = LimitValues::all(1_000_000);
-        let parts = identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), clock.clone());
+        let parts =
+            identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), clock.clone());
         let identity = Identity::new(identity::Parts { limits, ..parts });
         let media_folder = Arc::new(tempfile::tempdir().unwrap());
         let relay = Relay::new(Parts {

@@ -102,8 +102,10 @@ impl<'a> NewLine<'a> {
         }
         db.prepare_cached(
             "INSERT INTO fires
-               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time())",
+               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted,
+                number)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time(),
+               1 + coalesce((SELECT max(number) FROM fires WHERE instance = ?2), 0))",
         )?
         .execute(params![
             self.at.millis(),
@@ -191,8 +193,9 @@ pub(super) fn take_lost(db: &Connection, key: i64) -> rusqlite::Result<Option<Lo
 }
 
 const LINE: &str =
-    "SELECT seq, at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us FROM fires";
+    "SELECT number, at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us FROM fires";
 
+/// Lines are numbered within the history of their agent. Numbers start again at one when all lines were deleted.
 pub(super) fn newest_first(
     db: &Connection,
     instance: &str,
@@ -204,12 +207,14 @@ pub(super) fn newest_first(
     match job {
         Some(job) => db
             .prepare_cached(&format!(
-                "{LINE} WHERE instance = ?1 AND job = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?4"
+                "{LINE} WHERE instance = ?1 AND job = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4"
             ))?
             .query_map(params![instance, job, before, at_most], line)?
             .collect(),
         None => db
-            .prepare_cached(&format!("{LINE} WHERE instance = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"))?
+            .prepare_cached(&format!(
+                "{LINE} WHERE instance = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3"
+            ))?
             .query_map(params![instance, before, at_most], line)?
             .collect(),
     }
@@ -218,7 +223,7 @@ pub(super) fn newest_first(
 fn line(row: &Row<'_>) -> rusqlite::Result<FireLine> {
     let next_us: Option<i64> = row.get(10)?;
     Ok(FireLine {
-        seq: row.get(0)?,
+        number: row.get(0)?,
         at: Moment::from_millis(row.get(1)?),
         instance: row.get::<_, String>(2)?.into(),
         job: row.get::<_, String>(3)?.into(),

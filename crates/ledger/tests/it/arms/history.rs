@@ -26,7 +26,7 @@ stories! {
         loop {
             let page = arms.history(&heron, Some(&"daily".into()), before, 2).await.unwrap();
             let Some(last) = page.last() else { break };
-            before = Some(last.seq);
+            before = Some(last.number);
             assert!(page.iter().all(|line| line.job == "daily"));
             times.extend(page.into_iter().map(|line| line.fire_at));
         }
@@ -35,6 +35,26 @@ stories! {
         assert_eq!(arms.history(&heron, None, None, 100).await.unwrap().len(), 10);
         assert_eq!(arms.history(&heron, None, None, 3).await.unwrap().len(), 3);
         assert!(arms.history(&"inst_nobody".into(), None, None, 3).await.unwrap().is_empty());
+    }
+
+    async fn the_numbers_of_an_agent_s_lines_tell_nothing_of_other_tenants(book) {
+        let (heron, crane) = (book.enrols("acme", "heron").await, book.enrols("other", "crane").await);
+        let numbers = async |of: &posthouse_wire::InstanceId, before| {
+            let lines = book.ledger.arms().history(of, None, before, 100).await.unwrap();
+            lines.iter().map(|line| line.number).collect::<Vec<_>>()
+        };
+        for round in 0..3 {
+            for (agent, job) in [(&crane, "busy"), (&heron, "daily"), (&crane, "busier")] {
+                let key = book.arms(about(agent, job, round)).await;
+                book.fires(key, delivered()).await;
+            }
+        }
+        assert_eq!(numbers(&heron, None).await, [3, 2, 1]);
+        assert_eq!(numbers(&crane, None).await, [6, 5, 4, 3, 2, 1]);
+        assert_eq!(numbers(&heron, Some(3)).await, [2, 1], "a page begins where the one before ended");
+        let key = book.arms(about(&heron, "daily", 9)).await;
+        book.fires(key, delivered()).await;
+        assert_eq!(numbers(&heron, Some(3)).await, [2, 1], "also when lines were added meanwhile");
     }
 
     async fn a_fire_by_hand_is_a_line_of_its_own(book) {
