@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Metered, OverQuota, Principal};
 use ledger::{BotRef, ShownPrompt};
-use posthouse_wire::{EntryId, Event, PromptToken};
+use posthouse_wire::{EntryId, Event, PromptToken, Source};
 use relay::{Entrant, StopRule};
 use vault::Captured;
 
@@ -98,11 +98,7 @@ impl Intake {
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
         }
-        let to = admitted.to();
-        if let Err(over) = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await {
-            self.metrics.ignored(platform.name(), "over_quota");
-            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
-            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+        if let Err(over) = self.charge(platform, bot, source, &admitted).await {
             return Ok(Judged::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
@@ -137,6 +133,23 @@ impl Intake {
             stale,
         };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+    }
+
+    /// Counts a message against the quotas of its agent and tenant. The sender of one that has no room is told.
+    async fn charge(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<OpenedBot>,
+        source: &Source,
+        admitted: &Admitted,
+    ) -> Result<(), OverQuota> {
+        let to = admitted.to();
+        let taken = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await;
+        taken.inspect_err(|_| {
+            self.metrics.ignored(platform.name(), "over_quota");
+            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+        })
     }
 
     /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes
