@@ -261,6 +261,9 @@ fn presses(telegram: &TelegramStandIn, chat: i64, person: i64, (prompt, message)
 async fn a_press_reaches_the_agent_that_asked_if_its_presser_is_admitted_to_that_agent() {
     let (telegram, server, mut heron, mut otter) = open().await;
     link(&telegram, &server, [&heron, &otter]).await;
+    // An agent may only ask in a chat from which it got a message.
+    writes(&telegram, 5, "good morning");
+    assert_eq!(heron.hears().await, "good morning");
     // Person 5 has both agents; the newer link is their default.
     says(&telegram, BOT, 5, &format!("/link {}", otter.code(&server).await));
     let linked_twice = |telegram: &TelegramStandIn| crate::talk::count(telegram, 5, LINKED) == 2;
