@@ -11,6 +11,7 @@ mod bad_input_relay;
 mod bodies;
 mod canaries;
 mod canaries_post;
+mod canaries_sleep;
 mod closing;
 mod connections;
 mod crash;
