@@ -26,6 +26,7 @@ mod post_cli;
 mod post_reading;
 mod receiver;
 mod relay_doors;
+mod sdk_conversation;
 mod security_guide;
 mod shared_bot;
 mod storage;
