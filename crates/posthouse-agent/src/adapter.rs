@@ -18,7 +18,7 @@ use posthouse_wire::delivery::Posted;
 use posthouse_wire::{EntryId, Event};
 
 pub use chunks::chunks;
-pub use conversation::{Conversation, Failed, SentMessages};
+pub use conversation::{Conversation, Failed, OutgoingMedia, SentMessages};
 pub use streaming::Streaming;
 
 use crate::transport::{Fault, RelayTransport};

@@ -83,7 +83,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// The first characters of a text, in one line.
-#[cfg(any(feature = "cron", feature = "post"))]
+#[cfg(any(feature = "cron", feature = "post", feature = "media"))]
 pub(crate) fn beginning(text: &str, longest: usize) -> String {
     text.chars().take(longest).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

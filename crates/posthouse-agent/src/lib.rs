@@ -55,6 +55,7 @@
 //! | `cron` | `cron` and `jobs`: cron jobs with time zones, and their storage; includes `verify` |
 //! | `verify` | `verify`: checks the proof of a fire that arrives by HTTP |
 //! | `post` | `post`: the client for programs |
+//! | `media` | `media`: uploads files to send, and downloads the files of messages |
 //! | `sqlite` | storage of jobs in a SQLite file; includes `cron` |
 //! | `axum` | the route for fires, for axum; includes `cron` |
 
@@ -65,6 +66,8 @@ pub mod cron;
 mod https;
 #[cfg(feature = "cron")]
 pub mod jobs;
+#[cfg(feature = "media")]
+pub mod media;
 mod memory;
 #[cfg(feature = "post")]
 pub mod post;
@@ -77,8 +80,8 @@ mod transport;
 pub mod verify;
 
 pub use adapter::{
-    Agent, AgentBuilder, Conversation, Failed, Message, SentMessages, Streaming, TurnResult, chunks,
-    termination,
+    Agent, AgentBuilder, Conversation, Failed, Message, OutgoingMedia, SentMessages, Streaming, TurnResult,
+    chunks, termination,
 };
 pub use memory::{MemoryConnector, RequestedAction};
 pub use settings::{BotIdentity, Settings};

@@ -25,6 +25,9 @@ impl PromptToken {
     /// Reads a payload. `None` for every other payload.
     pub fn decode(payload: &str) -> Option<Self> {
         let (prompt, option) = payload.strip_prefix("hp1:")?.split_once(':')?;
+        if payload.len() > Self::LONGEST {
+            return None;
+        }
         (is_id(prompt) && is_id(option)).then(|| Self { prompt: prompt.into(), option: option.into() })
     }
 
@@ -69,6 +72,11 @@ mod tests {
         let long = "x".repeat(30);
         let token = PromptToken { prompt: long.as_str().into(), option: long.as_str().into() };
         assert_eq!(token.encode(), None, "65 bytes");
+        assert_eq!(
+            PromptToken::decode(&format!("hp1:{long}:{long}")),
+            None,
+            "what is never written is never read"
+        );
         for bad in ["", "a b", "ä", "a:b", "a\n"] {
             assert_eq!(PromptToken { prompt: bad.into(), option: "b".into() }.encode(), None, "{bad:?}");
         }

@@ -118,3 +118,26 @@ async fn a_pinned_callback_binds_the_very_next_request() {
     pinned(None).await;
     assert_eq!(heron.post("provision", request).await.0, 200);
 }
+
+#[tokio::test]
+async fn the_numbers_of_job_history_tell_nothing_of_other_agents() {
+    let server = TestServer::open().await;
+    let (heron, wren) =
+        (server.create_agent("acme", "heron").await, server.create_agent("bolt", "wren").await);
+    for round in 0..3 {
+        for (agent, job) in [(&wren, "busy"), (&heron, "job"), (&wren, "busier")] {
+            agent.arm(job, &server.at(seconds(60 + round))).await;
+            agent.cancel(job).await;
+        }
+    }
+    let numbers = async |agent: &Agent, query: &str| {
+        let (status, answer) = agent.get(&format!("history{query}")).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let lines = answer["history"].as_array().unwrap().clone();
+        lines.iter().map(|line| line["seq"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&heron, "").await, [3, 2, 1]);
+    assert_eq!(numbers(&heron, "?before=3&limit=1").await, [2]);
+    assert_eq!(numbers(&heron, "?before=2&job_id=job").await, [1]);
+    assert_eq!(numbers(&wren, "?job_id=busier").await, [6, 4, 2]);
+}

@@ -1,5 +1,7 @@
 //! Conversation: sends answers to the chat that a message came from.
 
+mod newer_ops;
+
 use std::sync::Arc;
 
 use posthouse_time::Timepiece;
@@ -11,6 +13,7 @@ use posthouse_wire::{
 
 use super::{Message, Streaming, chunks};
 use crate::transport::{Fault, RelayTransport, Tag};
+pub use newer_ops::OutgoingMedia;
 
 /// One chat, seen from one message in it. Cheap to clone.
 #[derive(Clone)]
@@ -161,8 +164,7 @@ impl Conversation {
 
     /// Shows a typing indicator.
     pub async fn typing(&self) -> Result<(), Failed> {
-        let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
-        self.act("typing", Action::Typing { chat_id, content: None, metadata }).await.map(drop)
+        self.show_typing(None).await
     }
 
     /// Uses a capability that the server stores for this session.
@@ -200,6 +202,16 @@ impl Conversation {
 fn question(message: &Message) -> Option<CorrelationId> {
     let posted = message.posted().filter(|posted| posted.expects_reply)?;
     posted.meta.as_ref()?.correlation_id.clone()
+}
+
+/// What a successful outcome must contain.
+fn judged_with<T>(
+    op: &'static str,
+    outcome: Outcome,
+    part: impl FnOnce(&Outcome) -> Option<T>,
+) -> Result<T, Failed> {
+    let missing = || Failed { op, error: "the server's answer is incomplete".to_owned(), code: None };
+    part(&outcome).ok_or_else(missing)
 }
 
 fn judged(op: &'static str, outcome: Outcome) -> Result<Outcome, Failed> {

@@ -9,6 +9,7 @@ mod cron;
 mod idle;
 mod inbound;
 mod jobs;
+mod newer_ops;
 mod outbound;
 mod post;
 mod posted;

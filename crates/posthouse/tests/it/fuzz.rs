@@ -7,6 +7,8 @@
 //! | `FUZZ_SEED` | repeats a run; a failure prints its seed |
 //! | `FUZZ_KEEP=1` | writes short inputs with new results into the corpus |
 
+mod buttons;
+mod issuer_tokens;
 mod mutation;
 mod targets;
 
@@ -60,6 +62,16 @@ fn mutated_vectors_of_tokens_prove_nothing() {
 #[test]
 fn mutated_vectors_of_policies_are_read_or_refused() {
     run(&targets::policies());
+}
+
+#[test]
+fn mutated_tokens_of_issuers_prove_nothing() {
+    run(&issuer_tokens::issuer_tokens());
+}
+
+#[test]
+fn mutated_payloads_of_buttons_are_read_or_are_no_press_of_a_prompt() {
+    run(&buttons::buttons());
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::talk::provide_crypto;
-use crate::test_server::{TestServer, files};
+use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
 fn text(value: &Value) -> &str {
@@ -329,45 +329,4 @@ async fn whoever_may_not_provision_gets_one_answer_and_malformed_bodies_are_refu
     let (status, _, answer) = provisions(&server, Some(&caller), &private).await;
     assert_eq!((status, answer.contains("169.254")), (200, false), "{answer}");
     assert!(answer.contains(r#""warnings":["wake URL: "#), "{answer}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_asks_to_be_stopped_with_a_url_that_is_in_no_log_file_or_other_answer() {
-    provide_crypto();
-    let mut server = TestServer::open(&[
-        ("POSTHOUSE_SERVER__PUBLIC_URL", "https://relay.example"),
-        ("POSTHOUSE_LOG__LEVEL", "trace"),
-    ]);
-    server.does(&["tenant", "create", "acme"]);
-    server.does(&["agent", "create", "heron", "--tenant", "acme"]);
-    // Nobody listens there.
-    let change = ["agent", "change", "heron", "--stop-url", "http://127.0.0.1:9/stop"];
-    let changed = server.does(&change);
-    let rotated = server.does(&["agent", "rotate", "heron"]);
-    let mut tokens = Vec::new();
-    for url in [text(&changed["sleep_url"]), text(&rotated["env"]["GATEWAY_RELAY_SLEEP_URL"])] {
-        tokens.push(url.strip_prefix("https://relay.example/relay/sleep?t=").unwrap().to_owned());
-    }
-    let asks = async |token: &str| {
-        let url = format!("{}/relay/sleep?t={token}", server.url);
-        let answer = reqwest::Client::new().post(url).send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap())
-    };
-    for token in &tokens {
-        assert_eq!(asks(token).await.0, 502, "the stop URL was called");
-    }
-    assert_eq!(asks("phz_wrong").await, (404, r#"{"error":"not found"}"#.to_owned()));
-    let shown = server.does(&["agent", "show", "heron"]);
-    assert_eq!((&shown["stop_url"], &shown["sleep_url"]), (&json!("http://127.0.0.1:9/stop"), &json!(null)));
-    server.does(&["agent", "change", "heron", "--no-stop-url"]);
-    assert_eq!(asks(&tokens[1]).await.0, 404);
-    assert!(server.stop());
-    let log = server.log.lock().unwrap().clone();
-    for token in &tokens {
-        assert!(!log.contains(token.as_str()), "a sleep token is in the log");
-        for (path, bytes) in files(&server.folder()) {
-            let found = bytes.windows(token.len()).any(|part| part == token.as_bytes());
-            assert!(!found, "a sleep token is in {}", path.display());
-        }
-    }
 }
