@@ -137,7 +137,7 @@ stories! {
         let own = policy(hours(1), StaleAction::Mark).unwrap();
         let (roster, policies) = (book.ledger.roster(), book.ledger.staleness());
         assert_eq!(roster.create_route_with_policy(route.clone(), own).await.unwrap(), Created::Made);
-        assert_eq!(policies.staleness(&on, &[chat.clone()], &heron).await.unwrap(), Some(own));
+        assert_eq!(policies.staleness(&on, std::slice::from_ref(&chat), &heron).await.unwrap(), Some(own));
         let other = policy(hours(9), StaleAction::Expire).unwrap();
         assert_eq!(roster.create_route_with_policy(route, other).await.unwrap(), Created::Taken);
         assert_eq!(policies.staleness(&on, &[chat], &heron).await.unwrap(), Some(own), "it stays");
