@@ -431,3 +431,30 @@ async fn job_history_does_not_tell_not_resolved_from_not_public_to_the_tenant() 
     errors.dedup();
     assert_eq!(errors.len(), 2, "{errors:?}");
 }
+
+/// A resolver whose first answer is an allowed address, and every later one a private address.
+#[derive(Default)]
+struct Rebinding(std::sync::atomic::AtomicUsize);
+
+impl errand::Lookup for Rebinding {
+    fn lookup(&self, _: &str) -> errand::LookupResult {
+        let first = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        let address = if first { [127, 0, 0, 1] } else { [10, 0, 0, 7] };
+        Box::pin(async move { Ok(vec![address.into()]) })
+    }
+}
+
+#[tokio::test]
+async fn a_fire_goes_to_the_address_that_was_checked_even_if_the_host_has_another_one_by_then() {
+    let names = Arc::new(Rebinding::default());
+    let server = TestServer::with_lookup(names.clone()).await;
+    let heron = server.create_agent("acme", "heron").await;
+    let mut request = heron.arm_request("job", &server.at(seconds(0)));
+    let port = server.callback.url().rsplit_once(':').unwrap().1.to_owned();
+    request["agent_callback_url"] = json!(format!("http://agent.example:{port}"));
+    heron.arm_with(request).await;
+    assert_eq!(names.0.load(std::sync::atomic::Ordering::SeqCst), 0, "naming a URL looks up nothing");
+    server.advance(Duration::from_millis(100));
+    server.callback.called(1).await;
+    assert_eq!(names.0.load(std::sync::atomic::Ordering::SeqCst), 1);
+}

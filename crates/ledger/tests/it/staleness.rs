@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Append, DeadBot, Discriminator, Seq, StaleAction, StalePolicy};
+use ledger::{Append, Created, DeadBot, Discriminator, Route, Seq, StaleAction, StalePolicy};
 use posthouse_wire::{EntryId, InstanceId};
 
 use crate::book::{Book, START, days, hours, on};
@@ -120,6 +120,27 @@ stories! {
         assert_eq!(policies.agent_staleness(&heron).await.unwrap(), None);
         let absent = Discriminator::Chat("6".into());
         assert!(!policies.set_route_staleness(&on, &absent, own).await.unwrap());
+    }
+
+    async fn a_route_is_created_together_with_its_policy(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("tb", true).await;
+        let (on, chat) = (on("tb"), Discriminator::Chat("5".into()));
+        let route = Route {
+            platform: on.platform.clone(),
+            bot: on.bot.clone(),
+            discriminator: chat.clone(),
+            instance: heron.clone(),
+            created: book.clock.now(),
+            profile: None,
+        };
+        let own = policy(hours(1), StaleAction::Mark).unwrap();
+        let (roster, policies) = (book.ledger.roster(), book.ledger.staleness());
+        assert_eq!(roster.create_route_with_policy(route.clone(), own).await.unwrap(), Created::Made);
+        assert_eq!(policies.staleness(&on, std::slice::from_ref(&chat), &heron).await.unwrap(), Some(own));
+        let other = policy(hours(9), StaleAction::Expire).unwrap();
+        assert_eq!(roster.create_route_with_policy(route, other).await.unwrap(), Created::Taken);
+        assert_eq!(policies.staleness(&on, &[chat], &heron).await.unwrap(), Some(own), "it stays");
     }
 
     async fn a_dead_bot_keeps_its_first_mark_until_its_credential_is_replaced_or_it_is_removed(book) {

@@ -6,8 +6,9 @@ use posthouse_agent::{RelayTransport, Settings, WebSocketTransport};
 use posthouse_wire::Secret;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use stand_ins::telegram::{Fault, FaultKind};
 
-use crate::talk::provide_crypto;
+use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, says, telegram};
 use crate::test_server::TestServer;
 
 /// A certificate for loopback that nobody trusts but these tests.
@@ -33,6 +34,36 @@ async fn health_is_open_and_metrics_want_the_admin_token() {
     }
     let open = TestServer::open(&[("POSTHOUSE_METRICS__OPEN", "true")]);
     assert_eq!(status(format!("{}/metrics", open.url)).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_bot_shows_in_the_readiness_and_the_server_stays_ready() {
+    let telegram = telegram(&["7001:token@posty_bot"]).await;
+    let server = TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    make_bot(&server, "owned", "7001:token", &[]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    server.does(&["route", "create", "telegram:owned", "*", "heron", "--tenant", "acme"]);
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "owned")]).await;
+    says(&telegram, 7001, 5, "hello");
+    rider.hears().await;
+    let ready = async || {
+        let answer = reqwest::get(format!("{}/readyz", server.url)).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    assert_eq!(ready().await, (200, "ready\n".to_owned()));
+    for fault in [Fault::new(FaultKind::Unauthorized), Fault::new(FaultKind::Unauthorized).on("getUpdates")] {
+        telegram.fault(fault.until_cleared());
+    }
+    assert!(!rider.sends("telegram", "owned", "5", "refused").await.success);
+    let dead = async {
+        while ready().await != (200, "ready\n1 bot is dead\n".to_owned()) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, dead).await.expect("the bot is never dead");
+    let listed = server.does(&["bot", "list"]);
+    assert_eq!(listed["items"][0]["health"], "dead");
 }
 
 #[tokio::test(flavor = "multi_thread")]
