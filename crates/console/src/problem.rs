@@ -147,9 +147,10 @@ impl From<post::Refused> for AdminProblem {
             | Refused::Unanswered(_)
             | Refused::NotImplemented(_)
             | Refused::TimedOut { .. } => AdminProblem::unfit("delivery_failed", detail),
-            Refused::CorrelationInUse | Refused::OverQuota(_) | Refused::InboxFull(_) => {
-                AdminProblem::conflict("refused", detail)
-            }
+            Refused::CorrelationInUse
+            | Refused::OverQuota(_)
+            | Refused::TooManyMessages(_)
+            | Refused::InboxFull(_) => AdminProblem::conflict("refused", detail),
         }
     }
 }
