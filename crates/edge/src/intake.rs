@@ -255,12 +255,7 @@ impl Intake {
                 return dropped("stranger", false);
             }
         };
-        let to = admitted.to();
-        if let Err(over) = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await {
-            self.metrics.ignored(platform.name(), "over_quota");
-            let source = &event.source;
-            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
-            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+        if let Err(over) = self.charge(platform, bot, &event.source, &admitted).await {
             return Ok(Judged::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
@@ -297,6 +292,23 @@ impl Intake {
             stale,
         };
         Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+    }
+
+    /// Counts a message against the quotas of its agent and tenant. The sender of one that has no room is told.
+    async fn charge(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<OpenedBot>,
+        source: &Source,
+        admitted: &Admitted,
+    ) -> Result<(), OverQuota> {
+        let to = admitted.to();
+        let taken = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await;
+        taken.inspect_err(|_| {
+            self.metrics.ignored(platform.name(), "over_quota");
+            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+        })
     }
 
     /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes

@@ -110,26 +110,7 @@ impl Actions {
     /// work is returned, and the caller sends it.
     pub fn accept(self: &Arc<Self>, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
         let Asking { socket, connections, holder, advertised, proof, egress, weight } = asking;
-        let refusal = match &outbound.action {
-            _ if outbound.request_id.as_str().len() > LONGEST_ID => Some(Outcome::failed(format!(
-                "malformed request: the request id is longer than {LONGEST_ID} bytes"
-            ))),
-            action if action.chat_id().is_some_and(|chat| chat.as_str().len() > LONGEST_ID) => {
-                let op = action.op();
-                Some(Outcome::failed(format!("malformed {op}: chat_id is longer than {LONGEST_ID} bytes")))
-            }
-            Action::Unsupported { op, fault: Some(fault) } => {
-                Some(Outcome::failed(format!("malformed {op}: {fault}")))
-            }
-            Action::Unsupported { op, fault: None } => Some(Outcome::unsupported(op)),
-            // Stock then sends the first 3,500 characters (contract section 11.4).
-            action => {
-                action.content().map(str::len).filter(|length| *length > LONGEST_TEXT).map(|length| {
-                    Outcome::failed(format!("too long: {length} bytes, at most {LONGEST_TEXT}"))
-                })
-            }
-        };
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = unusable(&outbound) {
             self.count(&outbound.action, &refusal);
             return Some(refusal);
         }
@@ -157,7 +138,8 @@ impl Actions {
             }
             over_quota = match self.charge(&outbound.action, holder) {
                 Ok(over_quota) => over_quota,
-                Err(refusal) => {
+                Err(over) => {
+                    let refusal = self::over_quota(over);
                     self.count(&outbound.action, &refusal);
                     return Some(refusal);
                 }
@@ -188,17 +170,17 @@ impl Actions {
         None
     }
 
-    /// Charges an action to the quotas of its agent and tenant. An action over the quota is refused at once, or after
-    /// looking up whether it is the repeat of an action that was carried out: such a repeat gets the recorded outcome.
-    /// The lookups have a limit too.
-    fn charge(&self, action: &Action, by: &GatewayOwner) -> Result<Option<OverQuota>, Outcome> {
+    /// Charges an action to the quotas of its agent and tenant. An action over the quota is refused at once (the error), or
+    /// after looking up whether it is the repeat of an action that was carried out: such a repeat gets the recorded
+    /// outcome. The lookups have a limit too.
+    fn charge(&self, action: &Action, by: &GatewayOwner) -> Result<Option<OverQuota>, OverQuota> {
         let take = |what| self.quotas.take_now(what, &by.tenant, &by.instance);
-        match action {
-            Action::Typing { .. } => take(Metered::Typing).map(|()| None).map_err(over_quota),
-            _ => match take(Metered::Action) {
-                Ok(()) => Ok(None),
-                Err(over) => take(Metered::ActionLookup).map(|()| Some(over)).map_err(|_| over_quota(over)),
-            },
+        if matches!(action, Action::Typing { .. }) {
+            return take(Metered::Typing).map(|()| None);
+        }
+        match take(Metered::Action) {
+            Ok(()) => Ok(None),
+            Err(over) => take(Metered::ActionLookup).map(|()| Some(over)),
         }
     }
 
@@ -347,6 +329,29 @@ impl Actions {
                 }
             }
         });
+    }
+}
+
+/// The answer to a request that no platform could carry out.
+fn unusable(outbound: &Outbound) -> Option<Outcome> {
+    match &outbound.action {
+        _ if outbound.request_id.as_str().len() > LONGEST_ID => Some(Outcome::failed(format!(
+            "malformed request: the request id is longer than {LONGEST_ID} bytes"
+        ))),
+        action if action.chat_id().is_some_and(|chat| chat.as_str().len() > LONGEST_ID) => {
+            let op = action.op();
+            Some(Outcome::failed(format!("malformed {op}: chat_id is longer than {LONGEST_ID} bytes")))
+        }
+        Action::Unsupported { op, fault: Some(fault) } => {
+            Some(Outcome::failed(format!("malformed {op}: {fault}")))
+        }
+        Action::Unsupported { op, fault: None } => Some(Outcome::unsupported(op)),
+        // Stock then sends the first 3,500 characters (contract section 11.4).
+        action => action
+            .content()
+            .map(str::len)
+            .filter(|length| *length > LONGEST_TEXT)
+            .map(|length| Outcome::failed(format!("too long: {length} bytes, at most {LONGEST_TEXT}"))),
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) struct TenantBuckets {
     /// When the limits were read. `None` while they are the defaults because nobody has read them.
     pub limits_read: Option<ReadMark>,
     tenant: QuotaState,
-    agents: HashMap<InstanceId, QuotaState>,
+    /// Boxed, because most tenants have one agent, and a map has room for several.
+    agents: HashMap<InstanceId, Box<QuotaState>>,
     /// Number of agents that remained after the last cleanup.
     left: usize,
     /// Refusals since the last log line, and the time of the next.

@@ -27,8 +27,8 @@ async fn a_program_over_the_quota_hears_429_by_every_verb_and_another_tenant_get
     server.enrol("rival", "crow").await;
     let (program, other) = (server.program("acme").await, server.program("rival").await);
     limit(&server, "acme", LimitName::AgentMessages, 2).await;
-    let first = json!({ "agent": "heron", "message": "one", "dispatch_id": "d-1" });
-    let (status, accepted) = program.posts("/v1/notify", first.clone()).await;
+    let (first, key) = (json!({ "agent": "heron", "message": "one" }), [("idempotency-key", "k-1")]);
+    let (status, accepted) = program.posts_with("/v1/notify", &key, first.clone()).await;
     assert_eq!(status, 200, "{accepted}");
     program.notifies("heron", "two").await;
     refused(&program, "/v1/notify", json!({ "agent": "heron", "message": "three" })).await;
@@ -39,8 +39,8 @@ async fn a_program_over_the_quota_hears_429_by_every_verb_and_another_tenant_get
     let question = json!({ "agent": "heron", "message": "three?", "correlation_id": "q-1", "wait": 0 });
     refused(&program, "/v1/exchange", question.clone()).await;
     // A repeat of what was accepted is answered from its receipt.
-    let (status, repeated) = program.posts("/v1/notify", first).await;
-    assert_eq!((status.as_u16(), &repeated["dispatch_id"]), (200, &json!("d-1")), "{repeated}");
+    let (status, repeated) = program.posts_with("/v1/notify", &key, first).await;
+    assert_eq!((status.as_u16(), &repeated["dispatch_id"]), (200, &accepted["dispatch_id"]), "{repeated}");
     program.notifies("otter", "other agents of the tenant get theirs").await;
     other.notifies("crow", "other tenants get theirs").await;
     server.time.wind(Duration::from_secs(60));

@@ -109,3 +109,35 @@ pub fn sentence(shown: &Value, names: &[String]) -> String {
         names.iter().map(|name| format!("{} {}", name.replace('_', " "), line(&shown["limits"][name])));
     said.collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_whole_number_or_the_word_default() {
+        let sent = |text: &str| text.parse::<LimitArg>().map(|limit| json!(limit));
+        assert_eq!((sent("0"), sent("4294967295")), (Ok(json!(0)), Ok(json!(u32::MAX))));
+        assert_eq!(sent("default"), Ok(json!("default")));
+        for wrong in ["", "-1", "1.5", "many", "4294967296"] {
+            assert!(sent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_shown_tenant_has_a_line_for_each_limit() {
+        let limits = json!({
+            "sockets": { "limit": 5, "from": "tenant", "used": 2 },
+            "agent_sockets": { "limit": 64, "from": "default" },
+        });
+        let (shown, rows) = with_rows(json!({ "limits": limits }));
+        let lines: Vec<(&str, &Value)> =
+            rows.iter().map(|(title, name)| (title.as_str(), &shown[name])).collect();
+        let expected = [
+            ("agent sockets", &json!("64 (default)")),
+            ("sockets", &json!("5 (set for this tenant), 2 in use")),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(sentence(&shown, &["agent_sockets".to_owned()]), "agent sockets 64 (default)");
+    }
+}
