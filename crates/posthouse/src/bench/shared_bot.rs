@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use identity::LimitValues;
 use posthouse_wire::Secret;
 use stand_ins::telegram::{Settings, StandInBot, TelegramStandIn};
 
@@ -25,20 +26,27 @@ pub const TENANTS: u32 = 1_000;
 pub const RATE: u32 = TENANTS - 1;
 /// Rounds of each kind.
 pub const ROUNDS: u32 = 5;
-/// Messages per second of the flood: ten times the quota of an agent, and ten times the quota of a tenant.
-const FLOODS: [u32; 2] = [100, 1_000];
+/// How many times its quota a tenant floods with.
+const TIMES: u32 = 10;
 /// Connections of the platform, as many as Telegram opens at most.
 const CONNECTIONS: u32 = 100;
 /// Of the platform for the messages of the flood.
 const FLOOD_CONNECTIONS: u32 = 32;
 const WINDOW: u16 = 32;
-/// Every person writes at least once, because the first message of a chat costs more than later ones.
+/// Every person writes at least once, because the first message of a chat costs more than later ones. The flood uses up
+/// what its agent may get at once.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Far from the numbers of the measured messages.
 const FIRST_OF_FLOOD: u64 = 2_000_000_000;
 
+/// Messages per second of each flood: ten times the quota of an agent, and ten times the quota of a tenant.
+fn floods(limits: &LimitValues) -> [u32; 2] {
+    [limits.agent_messages_per_minute, limits.messages_per_minute].map(|quota| quota * TIMES / 60)
+}
+
 /// A server with a connected agent of every tenant, and the platform's connections to it.
 struct SharedBot {
+    floods: [u32; 2],
     server: ServerProcess,
     posters: Posters,
     tally: Arc<MessageTally>,
@@ -57,11 +65,20 @@ pub async fn measure(
         TelegramStandIn::start(Settings { bots, accept_unknown_chats: true, ..Settings::default() }).await?;
     let api = BotApi { base_url: telegram.base_url(), token: Secret::new(token) };
     let fixture = ServerFixture::prepare_linked(bench_folder, TENANTS, &api).await?;
-    let server = ServerProcess::start(&fixture.folder, &[]).await?;
+    let limits = LimitValues::default();
+    let floods = floods(&limits);
+    let server = ServerProcess::start(
+        &fixture.folder,
+        &[
+            ("POSTHOUSE_LIMITS__MESSAGES_PER_MINUTE", limits.messages_per_minute.to_string()),
+            ("POSTHOUSE_LIMITS__AGENT_MESSAGES_PER_MINUTE", limits.agent_messages_per_minute.to_string()),
+        ],
+    )
+    .await?;
 
-    let seconds = args.seconds as usize * ROUNDS as usize;
-    let measured = RATE as usize * (seconds * (1 + FLOODS.len()) + WARM_UP.as_secs() as usize);
-    let flooding = FLOODS.iter().sum::<u32>() as usize * seconds;
+    let (seconds, warm_up) = (args.seconds as usize * ROUNDS as usize, WARM_UP.as_secs() as usize);
+    let measured = RATE as usize * (seconds * (1 + floods.len()) + warm_up);
+    let flooding = floods.iter().map(|rate| *rate as usize * (seconds + warm_up)).sum();
     let tally = Arc::new(MessageTally::new(measured, TENANTS as usize));
     let flood_tally = Arc::new(MessageTally::numbered_from(FIRST_OF_FLOOD, flooding, TENANTS as usize));
     let (flooded, others) = fixture.loaded.split_last().context("there are no agents")?;
@@ -69,9 +86,8 @@ pub async fn measure(
     let flooded = SdkAgents::dial(&server, std::slice::from_ref(flooded), WINDOW, &flood_tally).await?;
 
     let (posters, flood_posters) = connect(&server, &fixture).await?;
-    let mut bot = SharedBot { server, posters, tally, flood_posters, flood_tally };
-    bot.posters.open_loop(RATE, WARM_UP, &bot.tally).await?;
-    everything_received(&bot.tally).await?;
+    let mut bot = SharedBot { floods, server, posters, tally, flood_posters, flood_tally };
+    bot.load(WARM_UP, floods.last().copied()).await?;
     bot.alternate(Duration::from_secs(args.seconds), report).await?;
     agents.leave().await;
     flooded.leave().await;
@@ -96,27 +112,30 @@ async fn connect(server: &ServerProcess, fixture: &ServerFixture) -> anyhow::Res
 impl SharedBot {
     /// Rounds without a flood and with each flood, in turn.
     async fn alternate(&mut self, span: Duration, report: &mut Report) -> anyhow::Result<()> {
-        let kinds = 1 + FLOODS.len();
+        let kinds = 1 + self.floods.len();
         let mut rounds: Vec<Vec<Spread>> = (0..kinds).map(|_| Vec::new()).collect();
-        let mut cpu = Duration::ZERO;
+        let mut cpu = vec![Duration::ZERO; kinds];
         for round in 0..ROUNDS as usize {
             // The order changes from round to round, so that no kind always comes first.
             for kind in (0..kinds).map(|kind| (kind + round) % kinds) {
                 let before = self.server.cpu()?;
-                rounds[kind].push(self.load(span, kind.checked_sub(1).map(|flood| FLOODS[flood])).await?);
-                if kind == 0 {
-                    cpu += self.server.cpu()?.saturating_sub(before);
-                }
+                let flood = kind.checked_sub(1).map(|flood| self.floods[flood]);
+                rounds[kind].push(self.load(span, flood).await?);
+                cpu[kind] += self.server.cpu()?.saturating_sub(before);
             }
         }
         let (quiet, flooded) = rounds.split_first().context("there was no round")?;
-        let messages = f64::from(RATE) * span.as_secs_f64() * f64::from(ROUNDS);
+        let micros = |cpu: Duration, rate: u32| {
+            cpu.as_secs_f64() * 1e6 / (f64::from(rate) * span.as_secs_f64() * f64::from(ROUNDS))
+        };
         for percent in [50.0, 99.0] {
             let name = format!("webhook until the agent has it, p{percent}");
             report.figure("shared", name, median(quiet, percent), "ms");
         }
-        report.figure("shared", "server CPU", cpu.as_secs_f64() * 1e6 / messages, "us/msg");
-        for (rate, flooded) in FLOODS.into_iter().zip(flooded) {
+        report.figure("shared", "server CPU", micros(cpu[0], RATE), "us/msg");
+        for ((rate, flooded), with_flood) in self.floods.into_iter().zip(flooded).zip(&cpu[1..]) {
+            let name = format!("one tenant floods with {rate}/s: server CPU of the flood");
+            report.figure("shared", name, micros(with_flood.saturating_sub(cpu[0]), rate), "us/msg");
             for percent in [50.0, 99.0] {
                 let name = format!("one tenant floods with {rate}/s: the others' p{percent}");
                 report.figure("shared", name, median(flooded, percent), "ms");
