@@ -52,7 +52,7 @@ async fn the_limits_of_a_tenant_are_shown_with_their_origin_and_can_be_changed_a
     let (server, _) = TestServer::settled().await;
     let shown = server.gets("/admin/tenants/acme").await;
     assert_eq!(shown["limits"].as_object().unwrap().len(), 8);
-    let default = json!({ "limit": 6000, "from": "default", "used": 0 });
+    let default = json!({ "limit": 120_000, "from": "default", "used": 0 });
     assert_eq!(shown["limits"]["messages_per_minute"], default);
     assert_eq!(shown["limits"]["agent_sockets"], json!({ "limit": 64, "from": "default" }));
     let change = json!({ "limits": { "messages_per_minute": 7, "agent_sockets": 0 }, "media_bytes": 5 });

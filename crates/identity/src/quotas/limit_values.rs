@@ -7,36 +7,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitValues {
-    /// Messages per minute to all agents of one tenant, from platforms, the chat page and programs. Default 6000.
+    /// Messages per minute to all agents of one tenant, from platforms, the chat page and programs. Default 120000.
     pub messages_per_minute: u32,
-    /// The same for one agent. Default 600.
+    /// The same for one agent. Default 60000.
     pub agent_messages_per_minute: u32,
-    /// Open sockets of all agents of one tenant. Default 1024.
+    /// Open sockets of all agents of one tenant. Default 10000.
     pub sockets: u32,
     /// Open sockets of one agent. Default 64.
     pub agent_sockets: u32,
     /// Actions per minute of all agents of one tenant, such as sending a message. `typing` counts as a tenth.
-    /// Default 12000.
+    /// Default 120000.
     pub actions_per_minute: u32,
-    /// The same for one agent. Default 1200.
+    /// The same for one agent. Default 60000.
     pub agent_actions_per_minute: u32,
-    /// HTTP requests per minute to `/relay` and `/manage` for all agents of one tenant. Default 3000.
+    /// HTTP requests per minute to `/relay` and `/manage` for all agents of one tenant. Default 12000.
     pub requests_per_minute: u32,
-    /// The same for one agent. Default 300.
+    /// The same for one agent. Default 1200.
     pub agent_requests_per_minute: u32,
 }
 
+/// High enough that what a platform kept while the server was away is not dropped when it comes all at once.
 impl Default for LimitValues {
     fn default() -> Self {
         Self {
-            messages_per_minute: 6_000,
-            agent_messages_per_minute: 600,
-            sockets: 1_024,
+            messages_per_minute: 120_000,
+            agent_messages_per_minute: 60_000,
+            sockets: 10_000,
             agent_sockets: 64,
-            actions_per_minute: 12_000,
-            agent_actions_per_minute: 1_200,
-            requests_per_minute: 3_000,
-            agent_requests_per_minute: 300,
+            actions_per_minute: 120_000,
+            agent_actions_per_minute: 60_000,
+            requests_per_minute: 12_000,
+            agent_requests_per_minute: 1_200,
         }
     }
 }

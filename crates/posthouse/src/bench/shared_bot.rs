@@ -26,6 +26,9 @@ pub const TENANTS: u32 = 1_000;
 pub const RATE: u32 = TENANTS - 1;
 /// Rounds of each kind.
 pub const ROUNDS: u32 = 5;
+/// Quotas for an operator who lets strangers bring their agents. The defaults are higher.
+const MESSAGES_PER_MINUTE: u32 = 6_000;
+const AGENT_MESSAGES_PER_MINUTE: u32 = 600;
 /// How many times its quota a tenant floods with.
 const TIMES: u32 = 10;
 /// Connections of the platform, as many as Telegram opens at most.
@@ -65,7 +68,11 @@ pub async fn measure(
         TelegramStandIn::start(Settings { bots, accept_unknown_chats: true, ..Settings::default() }).await?;
     let api = BotApi { base_url: telegram.base_url(), token: Secret::new(token) };
     let fixture = ServerFixture::prepare_linked(bench_folder, TENANTS, &api).await?;
-    let limits = LimitValues::default();
+    let limits = LimitValues {
+        messages_per_minute: MESSAGES_PER_MINUTE,
+        agent_messages_per_minute: AGENT_MESSAGES_PER_MINUTE,
+        ..LimitValues::default()
+    };
     let floods = floods(&limits);
     let server = ServerProcess::start(
         &fixture.folder,
