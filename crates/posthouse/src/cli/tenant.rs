@@ -33,7 +33,7 @@ pub enum Command {
     /// Changes the permissions and limits of a tenant
     #[command(
         after_help = "Examples:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592\n  \
-                      posthouse tenant set acme --messages-per-minute 20000 --sockets default"
+                      posthouse tenant change acme --messages-per-minute 20000 --sockets default"
     )]
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true), alias = "set")]
     Change {
