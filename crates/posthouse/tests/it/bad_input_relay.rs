@@ -113,6 +113,13 @@ impl Doors {
         provide_crypto();
         let server = TestServer::open(settings);
         server.does(&["tenant", "create", "acme"]);
+        // The requests of a test all come at once.
+        let limits = ["--requests-per-minute", "1000000", "--agent-requests-per-minute", "1000000"];
+        let changed = server.does(&[["tenant", "change", "acme"].as_slice(), &limits].concat());
+        assert_eq!(
+            changed["limits"]["agent_requests_per_minute"],
+            json!({ "limit": 1_000_000, "from": "tenant" })
+        );
         let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
         let own = server.does(&["client", "create", "--tenant", "acme"]);
         let access = exchanges(&server, &own).await["access_token"].as_str().unwrap().to_owned();
