@@ -58,7 +58,7 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mounted() -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
-        mount(&["-t", "tmpfs", "-o", "size=3m", "tmpfs"], folder.path())?;
+        mount(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], folder.path())?;
         Ok(Self(folder))
     }
 
