@@ -9,7 +9,8 @@ use errand::{Errand, Lookup};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use identity::{
-    AdminToken, Authentication, Enrolment, Identity, IssuerSettings, Parts, Principal, TrustedIssuers,
+    AdminToken, Authentication, Enrolment, Identity, IssuerSettings, LimitValues, Parts, Principal,
+    TrustedIssuers,
 };
 use ledger::{
     Bot, BotRef, Created, Discriminator, Instance, Ledger, Location, PrincipalPolicy, Route, Tokens,
@@ -107,7 +108,13 @@ impl TestServer {
         let vault =
             Vault::unlock(keys, ledger.vault(), tokens, &*ledger.facts(), clock.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
+        let limits = LimitValues {
+            messages_per_minute: 6_000,
+            agent_messages_per_minute: 600,
+            ..LimitValues::default()
+        };
         let identity = Identity::new(Parts {
+            limits,
             admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
             issuers,
             ..Parts::over(&ledger, vault.keyring(), Bus::local(), errand, clock.clone())
