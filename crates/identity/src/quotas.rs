@@ -137,14 +137,17 @@ struct Inner {
 }
 
 /// A socket that counts against its agent and tenant, until it is dropped.
-pub struct SocketPlace {
+pub struct SocketPlace(Box<CountedSocket>);
+
+/// In a box, because the memory of every idle agent holds a place.
+struct CountedSocket {
     buckets: Arc<Mutex<TenantBuckets>>,
     agent: InstanceId,
 }
 
 impl Drop for SocketPlace {
     fn drop(&mut self) {
-        self.buckets.lock().close_socket(&self.agent);
+        self.0.buckets.lock().close_socket(&self.0.agent);
     }
 }
 
@@ -186,7 +189,7 @@ impl Quotas {
         let buckets = self.with_limits(tenant).await;
         let opened = buckets.lock().open_socket(agent);
         opened.inspect_err(|over| self.refused("sockets", tenant, Some(agent), over, &buckets))?;
-        Ok(SocketPlace { buckets, agent: agent.clone() })
+        Ok(SocketPlace(Box::new(CountedSocket { buckets, agent: agent.clone() })))
     }
 
     /// The limits of a tenant.

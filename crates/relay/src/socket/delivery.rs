@@ -64,7 +64,7 @@ pub(super) struct Delivery {
     /// An entry that was outstanding when this socket was superseded, and the time limit for the socket's pong.
     suspect: Option<(EntryId, Instant)>,
     /// Albums that were outstanding when this socket was superseded. Their acknowledgement still ends all their parts.
-    superseded_albums: Vec<Outstanding>,
+    superseded_albums: Box<[Outstanding]>,
     /// Set when this socket became live again because another one ended. It gets nothing until it answers a ping, for
     /// which this is the deadline.
     proving: Option<Instant>,
@@ -109,7 +109,7 @@ impl Delivery {
             taken: Vec::new(),
             committing: None,
             suspect: None,
-            superseded_albums: Vec::new(),
+            superseded_albums: Box::default(),
             proving: None,
             turn,
         }

@@ -30,8 +30,9 @@ pub fn buttons() -> Target {
         let payload = String::from_utf8_lossy(input);
         let token = PromptToken::decode(&payload);
         if let Some(token) = &token {
-            assert_eq!(token.encode().as_deref(), Some(&*payload), "another payload means the same");
-            assert!(payload.len() <= PromptToken::LONGEST);
+            // A payload that is too long to be written is read all the same.
+            let written = Some(&*payload).filter(|payload| payload.len() <= PromptToken::LONGEST);
+            assert_eq!(token.encode().as_deref(), written, "another payload means the same");
             let ids = [token.prompt.as_str(), token.option.as_str()];
             assert!(ids.iter().all(|id| (1..=32).contains(&id.len())), "{ids:?}");
             let safe = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);

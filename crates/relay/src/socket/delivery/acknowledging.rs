@@ -34,9 +34,11 @@ impl Socket {
             Some(at) => delivery.outstanding.remove(at),
             // The socket was superseded meanwhile. The acknowledgement is valid all the same, for all parts of an album.
             None => {
-                let mut albums = delivery.superseded_albums.iter();
-                let album = albums.position(|album| album.id == entry);
-                album.map(|album| delivery.superseded_albums.swap_remove(album))
+                let mut albums = std::mem::take(&mut delivery.superseded_albums).into_vec();
+                let album = albums.iter().position(|album| album.id == entry);
+                let album = album.map(|album| albums.swap_remove(album));
+                delivery.superseded_albums = albums.into();
+                album
             }
         };
         let (handed, place, parts) = match outstanding {
