@@ -125,6 +125,11 @@ fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
         assert!(ended, "{} keeps its place", beginning.escape_ascii());
         assert!(!answer.contains("200 OK"), "{answer}");
     }
+    // Idle after an answered request.
+    let mut idle = TcpStream::connect(&address).unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let (answer, ended) = read_all(idle);
+    assert!(ended && answer.contains("200 OK"), "{answer}");
     let mut slow_body = TcpStream::connect(&address).unwrap();
     slow_body
         .write_all(b"POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ng")
