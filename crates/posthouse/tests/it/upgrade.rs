@@ -45,7 +45,9 @@ async fn a_ledger_and_a_configuration_of_the_version_before_open_and_serve() {
     let api = ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", telegram.base_url());
     let server = TestServer::open_on(dir, folder, &[(api.0, &api.1)]);
     // Its bot was open to everybody. The log says that it is closed now, and that the chats it knew were admitted.
-    server.logs("bot telegram:7001 is now closed to strangers; 1 chats that it already knew were admitted").await;
+    server
+        .logs("bot telegram:7001 is now closed to strangers; 1 chats that it already knew were admitted")
+        .await;
     let jobs = server.does(&["job", "list"]);
     assert_eq!(jobs["items"][0]["fire_at"], "2036-11-01T00:00:00+00:00", "{jobs}");
 
