@@ -307,7 +307,7 @@ impl Parts {
         for name in &change.withdraw_tenants {
             withdraw.push((name, self.admitted_tenant(name).await?));
         }
-        // First what can be refused.
+        // Changes that can fail come first.
         if !change.secrets.is_empty() {
             let secrets = named_secrets(self, on.platform.as_str(), &change.secrets)?;
             self.edge.replace_credentials(on, secrets).await?.map_err(not_kept)?;

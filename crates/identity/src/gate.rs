@@ -145,7 +145,7 @@ impl Gate {
         }
     }
 
-    /// Sets whom to ask whether somebody can see a chat. Until then nobody can.
+    /// Sets the source that tells whether a user can see a chat. Until then nobody can.
     pub fn see_through(&self, sight: Arc<dyn Sight>) {
         self.visibility.see_through(sight);
     }

@@ -1,9 +1,13 @@
 //! Identity: who is calling, and what they may do.
 //!
-//! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
-//! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and
-//! routes. [`Gate`] decides who may write to an agent. [`GatewayEnrolment`] gives out credentials for single-use tokens.
-//! [`TrustedIssuers`] checks tokens of foreign issuers. [`Quotas`] limits what each tenant may do per minute. The OAuth token endpoints are here too.
+//! - [`Authenticator`] turns every request into one [`Principal`].
+//! - [`Accounts`] creates and removes tenants, agents, their credentials, bots and routes.
+//! - [`RosterView`] is the only cache of agents, access tokens and routes.
+//! - [`Gate`] decides who may write to an agent.
+//! - [`GatewayEnrolment`] gives out credentials for single-use tokens.
+//! - [`TrustedIssuers`] checks tokens of foreign issuers.
+//! - [`Quotas`] limits what each tenant may do per minute.
+//! - `TokenEndpoints` answers OAuth token requests.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
 //! refusal looks the same as absence; a revocation takes effect before its command answers.

@@ -195,7 +195,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Readiness: the ledger works and no loop has failed. A dead bot is told and is no failure: the others work.
+/// Readiness: the ledger works and no loop has failed. A dead bot is reported but does not make the server
+/// unready.
 async fn readyz(State(handlers): State<ServerHandlers>) -> Response {
     match handlers.health.check().await {
         Ok(()) => match handlers.bots.dead_count() {

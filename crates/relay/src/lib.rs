@@ -1,6 +1,6 @@
 //! Relay connections of agents: sockets, inbox, delivery, acknowledgement, actions, wake calls.
 //!
-//! An agent opens a WebSocket with a gateway credential and sends a hello for each identity that it serves. Its inbox
+//! An agent opens a WebSocket with a gateway credential and sends a hello for each bot that it serves. Its inbox
 //! entries are delivered oldest first, and each stays stored until the agent acknowledges it. Every action that the
 //! agent requests is checked against the server's records and answered once.
 //!

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::{Approach, Bearings, Gate, GateDecision, Principal};
-use ledger::{BotRef, Decision, Discriminator, Invitation, RelevancePolicy, Subject};
+use ledger::{BotRef, Decision, Discriminator, Invitation, RelevancePolicy, RouteTo, Subject};
 use posthouse_wire::{InstanceId, Platform, Source, TenantId};
 
 use crate::fixtures::{TestServer, bot, direct_chat};
@@ -56,7 +56,8 @@ async fn in_a_group_only_what_is_addressed_to_the_bot_is_for_the_agent() {
     let approach = Approach { shared: true, ..approach(&shared, &source) };
     let gate = &server.identity.gate;
     let unaddressed = Approach { addressed: false, ..approach };
-    assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::NotAddressed(heron));
+    let agent = RouteTo { tenant: heron.tenant.clone(), instance: heron.instance.clone() };
+    assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::NotAddressed(agent));
     // The route names the chat, which admits everybody in it.
     assert!(matches!(gate.decide(approach).await.unwrap(), GateDecision::Admitted(_)));
 }

@@ -224,7 +224,7 @@ pub fn split(bot: &str) -> anyhow::Result<(&str, &str)> {
 /// How the events of a bot arrive, and why. The Telegram guide quotes these texts.
 fn events(bot: &Value) -> &'static str {
     match (bot["polls"].as_bool(), bot["settings"]["mode"].as_str()) {
-        (Some(true), Some("poll")) => "by polling, as its mode says",
+        (Some(true), Some("poll")) => "by polling (mode = poll)",
         (Some(true), _) => {
             "by polling: the platform cannot call this server, which has no public https address"
         }
@@ -351,7 +351,7 @@ mod tests {
         for (bot, said) in [
             (json!({ "polls": false, "settings": {} }), "by webhook"),
             (json!({ "polls": false, "settings": { "mode": "webhook" } }), "by webhook"),
-            (json!({ "polls": true, "settings": { "mode": "poll" } }), "by polling, as its mode says"),
+            (json!({ "polls": true, "settings": { "mode": "poll" } }), "by polling (mode = poll)"),
             (json!({ "polls": true, "settings": {} }), "by polling: the platform cannot call this server"),
             (
                 json!({ "polls": true, "settings": { "mode": "webhook" } }),
