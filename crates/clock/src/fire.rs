@@ -161,11 +161,11 @@ impl Clock {
             }
             // The agent may have got the call. A second call before the first has certainly ended might run the
             // job twice.
-            FireOutcome::Unheard { why, nothing_was_sent: false } => {
+            FireOutcome::NoAnswer { why, nothing_was_sent: false } => {
                 let rest = ATTEMPT_TIMEOUT.saturating_sub(took);
                 (None, why.clone(), Some(rest).filter(|rest| *rest > Duration::from_secs(1)))
             }
-            FireOutcome::Unheard { why, .. } => (None, why.clone(), None),
+            FireOutcome::NoAnswer { why, .. } => (None, why.clone(), None),
             FireOutcome::Accepted { .. } => (None, String::new(), None),
         };
         let label = if status.is_some() { "status" } else { "unreachable" };
@@ -179,7 +179,7 @@ impl Clock {
             self.0.troubled.insert(arm.instance.clone());
             arm.poked || (outcome.is_asleep() && self.poke(arm, "asleep").await)
         };
-        let unsure = matches!(outcome, FireOutcome::Unheard { nothing_was_sent: false, .. });
+        let unsure = matches!(outcome, FireOutcome::NoAnswer { nothing_was_sent: false, .. });
         let attempt = FireAttempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
             Some((next_us, pause)) => Settled::Postponed { attempt, next_us, pause, poked },

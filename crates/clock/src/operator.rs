@@ -26,7 +26,7 @@ pub enum ByHand {
     Answered {
         status: u16,
     },
-    Unheard {
+    NoAnswer {
         why: String,
     },
     /// The job is not armed, so there is no known target.
@@ -83,7 +83,7 @@ impl Clock {
             FireOutcome::Refused { status, .. } => {
                 (ByHand::Answered { status }, Some(status), Some(format!("answered {status}")))
             }
-            FireOutcome::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
+            FireOutcome::NoAnswer { why, .. } => (ByHand::NoAnswer { why: why.clone() }, None, Some(why)),
         };
         let attempt = FireAttempt { status, error, ..FireAttempt::default() };
         self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;

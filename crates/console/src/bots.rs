@@ -94,28 +94,28 @@ pub(crate) struct ShownBot {
 
 impl Parts {
     async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, AdminProblem> {
-        let identity = BotRef { platform: record.platform, bot: record.id };
-        let open = self.edge.bots().find(&identity).await?;
-        let dead = self.edge.health().dead(&identity);
+        let bot_ref = BotRef { platform: record.platform, bot: record.id };
+        let open = self.edge.bots().find(&bot_ref).await?;
+        let dead = self.edge.health().dead(&bot_ref);
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
         secrets.sort();
         let own: Vec<&Route> = routes
             .iter()
-            .filter(|route| route.platform == identity.platform && route.bot == identity.bot)
+            .filter(|route| route.platform == bot_ref.platform && route.bot == bot_ref.bot)
             .collect();
         let owner = own.iter().find(|route| route.discriminator == Discriminator::Any);
         let wants_poll = open.as_ref().is_some_and(|bot| bot.setting("mode") == Some("poll"));
         let door = open.filter(|_| !wants_poll).and_then(|bot| self.edge.door(&bot));
-        let require_address = self.identity.gate.claims().shared_bots().require_address(&identity).await?;
+        let require_address = self.identity.gate.claims().shared_bots().require_address(&bot_ref).await?;
         Ok(ShownBot {
             require_address,
-            tenants: self.tenants_of(&identity).await?,
+            tenants: self.tenants_of(&bot_ref).await?,
             shared: record.shared,
             open: record.principals.is_open(),
             settings: serde_json::from_str(&record.settings).unwrap_or_default(),
             secrets,
-            polls: door.is_none() && !self.is_built_in(&identity.platform),
+            polls: door.is_none() && !self.is_built_in(&bot_ref.platform),
             door,
             instance_id: owner.map(|route| route.instance.to_string()),
             routes: own.len(),
@@ -123,8 +123,8 @@ impl Parts {
             dead_since: dead.as_ref().map(|dead| dead.since.to_string()),
             trouble: dead.map(|dead| dead.why),
             created_at: record.created.to_string(),
-            platform: identity.platform,
-            id: identity.bot,
+            platform: bot_ref.platform,
+            id: bot_ref.bot,
         })
     }
 
@@ -353,8 +353,8 @@ pub(crate) async fn change(
         let detail = format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
         return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = BotRef { platform: record.platform, bot: record.id };
-    let said = console.change_bot(&identity, &change).await?;
+    let bot_ref = BotRef { platform: record.platform, bot: record.id };
+    let said = console.change_bot(&bot_ref, &change).await?;
     if said.is_empty() {
         return Err(AdminProblem::unfit("nothing_to_change", "name at least one field to change"));
     }
@@ -379,10 +379,10 @@ pub(crate) async fn remove(
         let detail = format!("bots of platform `{platform}` are removed with their agents");
         return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = BotRef { platform: record.platform, bot: record.id };
-    match console.edge.release_bot(&identity).await? {
+    let bot_ref = BotRef { platform: record.platform, bot: record.id };
+    match console.edge.release_bot(&bot_ref).await? {
         Removed::Gone | Removed::Absent => {
-            Ok(Json(RemovedBot { platform: identity.platform, id: identity.bot }))
+            Ok(Json(RemovedBot { platform: bot_ref.platform, id: bot_ref.bot }))
         }
         Removed::InUse => Err(AdminProblem::conflict("in_use", format!("bot {platform}:{bot} is in use"))),
     }

@@ -152,7 +152,7 @@ pub fn routes(parts: Parts) -> Router {
     let paths = router("/admin", ENDPOINTS)
         .fallback(async || AdminProblem::NOT_FOUND)
         .method_not_allowed_fallback(async || AdminProblem::METHOD)
-        .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
+        .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::record))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);
     Router::new().nest("/admin", paths)

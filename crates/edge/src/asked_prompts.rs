@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Gate};
+use identity::{Admitted, Gate, IncomingMessage};
 use ledger::{Prompts, ShownPrompt};
 use posthouse_wire::{Action, Event, MessageId, MessageType, PromptResponse, PromptToken};
 use relay::Order;
@@ -56,22 +56,22 @@ impl AskedPrompts {
     pub async fn judge(
         &self,
         gate: &Gate,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         admitted: Admitted,
         message: Option<&MessageId>,
         token: &PromptToken,
     ) -> Result<PressVerdict, Fault> {
-        let (Some(chat), Some(message)) = (&approach.bearings.source.chat_id, message) else {
+        let (Some(chat), Some(message)) = (&incoming.origin.source.chat_id, message) else {
             return Ok(PressVerdict::Unknown);
         };
-        let found = self.0.prompt(approach.on, chat, message).await?;
+        let found = self.0.prompt(incoming.on, chat, message).await?;
         let Some(prompt) = found.filter(|prompt| prompt.prompt == token.prompt) else {
             return Ok(PressVerdict::Unknown);
         };
         let admitted = match admitted.to().instance == prompt.instance {
             true => Some(admitted),
             // People with several agents press the buttons of all of them.
-            false => gate.admit_to(&prompt.instance, approach).await?,
+            false => gate.admit_to(&prompt.instance, incoming).await?,
         };
         // Whether another agent's prompt has this option, or its answer, is nothing that others learn.
         let (Some(admitted), true) = (admitted, prompt.label(&token.option).is_some()) else {

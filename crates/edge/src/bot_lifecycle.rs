@@ -96,13 +96,13 @@ impl Edge {
     /// the bot's event source anew. A dead bot works again.
     pub async fn replace_credentials(
         &self,
-        identity: &BotRef,
+        bot_ref: &BotRef,
         secrets: Credentials,
     ) -> Result<Result<(), NotKept>, Fault> {
-        let absent = || Ok(Err(NotKept::Absent(identity.platform.to_string(), identity.bot.to_string())));
-        let Some(bot) = self.0.bots.find(identity).await? else { return absent() };
-        let Some(platform) = self.platform(identity.platform.as_str()).cloned() else {
-            return Ok(Err(NotKept::UnknownPlatform(identity.platform.to_string())));
+        let absent = || Ok(Err(NotKept::Absent(bot_ref.platform.to_string(), bot_ref.bot.to_string())));
+        let Some(bot) = self.0.bots.find(bot_ref).await? else { return absent() };
+        let Some(platform) = self.platform(bot_ref.platform.as_str()).cloned() else {
+            return Ok(Err(NotKept::UnknownPlatform(bot_ref.platform.to_string())));
         };
         let mut draft = OpenedBot::clone(&bot);
         for need in platform.needs() {
@@ -115,31 +115,31 @@ impl Edge {
         if let Err(trouble) = platform.check_credentials(&draft).await {
             return Ok(Err(NotKept::Refused(trouble.to_string())));
         }
-        let sealed = self.0.vault.seal_credentials(&identity.platform, &identity.bot, &secrets)?;
-        if !self.0.health.replace_credentials(identity, sealed, || self.stop(identity)).await? {
+        let sealed = self.0.vault.seal_credentials(&bot_ref.platform, &bot_ref.bot, &secrets)?;
+        if !self.0.health.replace_credentials(bot_ref, sealed, || self.stop(bot_ref)).await? {
             return absent();
         }
         // Before the answer, so that the next action already uses the new credential.
-        self.0.bots.open_again(identity).await?;
+        self.0.bots.open_again(bot_ref).await?;
         // This starts the event source.
-        self.0.identity.roster.bot_changed(identity);
+        self.0.identity.roster.bot_changed(bot_ref);
         Ok(Ok(()))
     }
 
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
-    pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
+    pub async fn release_bot(&self, bot_ref: &BotRef) -> Result<Removed, Fault> {
         // The platform would not accept the call of a dead bot.
-        if !self.0.health.is_dead(identity)
+        if !self.0.health.is_dead(bot_ref)
             && let (Some(bot), Some(platform)) =
-                (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
+                (self.0.bots.find(bot_ref).await?, self.platform(bot_ref.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await
         {
             tracing::warn!(bot.id = %bot.id, %trouble, "could not remove the webhook of a removed bot at its platform");
         }
-        let removed = self.0.relay.route_removals().remove_bot(identity).await?;
+        let removed = self.0.relay.route_removals().remove_bot(bot_ref).await?;
         // At once: a bot that is created under the same name next must not find this event source running.
-        self.stop(identity);
-        self.0.health.forget(identity);
+        self.stop(bot_ref);
+        self.0.health.forget(bot_ref);
         Ok(removed)
     }
 }

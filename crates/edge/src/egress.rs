@@ -29,8 +29,8 @@ impl relay::Egress for Edge {
         }
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform == crate::web::NAME
+    fn is_built_in(&self, bot_ref: &BotRef) -> bool {
+        bot_ref.platform == crate::web::NAME
     }
 
     async fn fetch_media(

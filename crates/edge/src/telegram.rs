@@ -126,12 +126,12 @@ impl Telegram {
 }
 
 /// The bot's own identity on Telegram.
-struct Us<'a> {
+struct BotAccount<'a> {
     id: Option<i64>,
     username: Option<&'a str>,
 }
 
-impl<'a> Us<'a> {
+impl<'a> BotAccount<'a> {
     fn of(bot: &'a OpenedBot) -> Self {
         // Without the setting the bot's id is used: by default it is the same number.
         let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();

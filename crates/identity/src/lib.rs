@@ -48,9 +48,9 @@ pub use config::{Config, IssuerSettings};
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
-    Admitted, Approach, AuthorLinks, AuthorPolicies, Gate, GateDecision, LinkCode, LinkCodes, LinkResult,
-    PairingCode, PlaceClaims, Relevance, SenderAccess, Sight, Stranger, is_link_code, link_command,
-    may_write_to_peer,
+    Admitted, AuthorLinks, AuthorPolicies, ChatVisibility, Gate, GateDecision, IncomingMessage, LinkCode,
+    LinkCodes, LinkResult, PairingCode, PlaceClaims, Relevance, SenderAccess, Stranger, is_link_code,
+    link_command, may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use gateways::{GatewayChange, GatewayChanged, Gateways};
@@ -64,7 +64,7 @@ pub use quotas::{LimitValues, Metered, OverQuota, QuotaUse, Quotas, SocketPlace}
 pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
-pub use route::{Bearings, Routed};
+pub use route::{EventOrigin, Routed};
 pub use sleep_urls::{SleepCaller, SleepUrls};
 pub use staleness::StalePolicies;
 pub use throttle::Throttle;

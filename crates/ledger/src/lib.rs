@@ -46,7 +46,7 @@ pub use arms::{
     Arm, ArmFate, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm,
     Settled, Successor,
 };
-pub use audit::{Audit, Deed};
+pub use audit::{Audit, AuditEntry};
 pub use bindings::{
     AGENTS_OF_AN_AUTHOR, AUTHORS_OF_AN_AGENT, AuthorSighting, Binding, BindingPosition, Bindings, BoundAgent,
     ChangedPlace, Deprovisioned, LINK_CODES_OF_AN_AGENT, LinkingAuthor,
@@ -61,8 +61,8 @@ pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, New
 pub use fault::Fault;
 pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
-    InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry,
+    FailedDelivery, Inbox, InboxLimits, LimitReached, Sender, Seq, Sighting, Unread,
 };
 pub use interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
@@ -85,7 +85,7 @@ pub use roster::{
     Instance, PlaceOwner, Removed, Roster, Route, RouteOrigin, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
-pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
+pub use shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};
 pub use staleness::{

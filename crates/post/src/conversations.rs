@@ -45,8 +45,8 @@ impl Egress for Conversations {
         })
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform == PLATFORM
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        bot.platform == PLATFORM
     }
 
     fn everyones(&self) -> Option<BotRef> {
@@ -54,8 +54,8 @@ impl Egress for Conversations {
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        self.is_built_in(identity)
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        self.is_built_in(bot)
     }
 
     async fn carry(&self, order: Order) -> Carried {

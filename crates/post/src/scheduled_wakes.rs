@@ -125,7 +125,7 @@ impl ScheduledWakes {
             Err(fault) => {
                 tracing::error!(%fault, "could not send a scheduled wake");
                 let why = "the server could not send the wake".to_owned();
-                FireOutcome::Unheard { why, nothing_was_sent: true }
+                FireOutcome::NoAnswer { why, nothing_was_sent: true }
             }
         }
     }
@@ -153,7 +153,7 @@ impl FireTarget for WakeTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         match self.0.upgrade() {
             Some(wakes) => wakes.make(arm).await,
-            None => FireOutcome::Unheard { why: "the post is closed".to_owned(), nothing_was_sent: true },
+            None => FireOutcome::NoAnswer { why: "the post is closed".to_owned(), nothing_was_sent: true },
         }
     }
 

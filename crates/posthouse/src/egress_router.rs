@@ -16,8 +16,8 @@ pub struct EgressRouter {
 }
 
 impl EgressRouter {
-    fn of(&self, identity: &BotRef) -> &dyn Egress {
-        if self.post.everyones().as_ref() == Some(identity) { &*self.post } else { &self.edge }
+    fn of(&self, bot: &BotRef) -> &dyn Egress {
+        if self.post.everyones().as_ref() == Some(bot) { &*self.post } else { &self.edge }
     }
 }
 
@@ -27,16 +27,16 @@ impl Egress for EgressRouter {
         self.of(of).descriptor(of).await
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        self.of(identity).is_built_in(identity)
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        self.of(bot).is_built_in(bot)
     }
 
     fn everyones(&self) -> Option<BotRef> {
         self.post.everyones()
     }
 
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        self.of(identity).may_repeat(identity)
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        self.of(bot).may_repeat(bot)
     }
 
     async fn fetch_media(

@@ -63,7 +63,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves `doors` until `stop`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop: CancellationToken) {
-    let entrance = Entrance::new(settings);
+    let acceptor = Acceptor::new(settings);
     let under_way = TaskTracker::new();
     let (mut spare, mut complained) = (SpareFiles::new(), None);
     loop {
@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    let now = entrance.settings.timepiece.instant();
+                    let now = acceptor.settings.timepiece.instant();
                     if complained.is_none_or(|last| now.since(last) >= COMPLAIN_EVERY) {
                         tracing::warn!(%error, "cannot accept a connection");
                         complained = Some(now);
@@ -86,9 +86,9 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
             },
         };
         // Not even the reserve has room: close the connection at once, before it costs anything.
-        let Some(guest) = entrance.admit(peer, &stop) else { continue };
+        let Some(guest) = acceptor.admit(peer, &stop) else { continue };
         let _ = stream.set_nodelay(true);
-        let (doors, http) = (doors.clone(), entrance.http(&guest).clone());
+        let (doors, http) = (doors.clone(), acceptor.http(&guest).clone());
         under_way.spawn(async move {
             match guest.settings.tls.clone() {
                 None => guest.serve(stream, doors, &http).await,
@@ -107,7 +107,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
 }
 
 /// Admission of connections.
-struct Entrance {
+struct Acceptor {
     settings: Arc<Settings>,
     connections: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
@@ -118,7 +118,7 @@ struct Entrance {
     reserved_http: Builder,
 }
 
-impl Entrance {
+impl Acceptor {
     fn new(settings: Settings) -> Self {
         let Settings { max_connections, reserved_connections, .. } = settings;
         let places = PlaceLimits::of(

@@ -24,7 +24,7 @@ use crate::stream_cursor::cursor_of;
 use crate::turns::ends_turn;
 use crate::{Fault, Metrics};
 pub(crate) use lanes::Lanes;
-use lanes::{QueuedAction, Towards};
+use lanes::{LaneKey, QueuedAction};
 use permission::{Permissions, Permit};
 
 /// Maximum number of running requests per agent, and their total size in bytes. The size needs its own limit, because
@@ -147,7 +147,7 @@ impl Actions {
             state.running.insert(running.clone(), socket);
             state.running_bytes += weight;
         }
-        let lane = Towards::of(&outbound.action);
+        let lane = LaneKey::of(&outbound.action);
         let asked = ActionRequest {
             holder: holder.clone(),
             advertised: advertised.to_vec(),

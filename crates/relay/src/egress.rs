@@ -14,7 +14,7 @@ pub struct Order {
     pub id: ActionId,
     pub tenant: TenantId,
     pub instance: InstanceId,
-    /// The only identity whose credentials may be used for it.
+    /// The only bot whose credentials may be used for it.
     pub on: BotRef,
     pub action: Action,
     /// False for a follow-up to a session that the agent may not reach now. Its capability is looked for all the same
@@ -94,19 +94,19 @@ impl From<MediaNotKept> for NotFetched {
 /// recorder in the relay's tests.
 #[async_trait]
 pub trait Egress: Send + Sync {
-    /// The features of the identity's platform. `None` for a platform that this server does not support.
+    /// The features of the bot's platform. `None` for a platform that this server does not support.
     async fn descriptor(&self, of: &BotRef) -> Option<Descriptor>;
-    /// Whether the identity is a built-in conversation. Every agent has them, so they do not count when an agent
+    /// Whether the bot is a built-in conversation. Every agent has them, so they do not count when an agent
     /// sends a hello for "its only bot".
-    fn is_built_in(&self, identity: &BotRef) -> bool;
+    fn is_built_in(&self, bot: &BotRef) -> bool;
     /// The built-in conversation that every agent has without a route. It counts last for "its only bot".
     fn everyones(&self) -> Option<BotRef> {
         None
     }
     /// Whether an action with unknown outcome may be carried out again. True where a repetition is harmless and a
     /// loss is not.
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        let _ = identity;
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        let _ = bot;
         false
     }
     /// Writes the bytes of an attachment to `into`. The reference is the one that came with the event of this bot. The

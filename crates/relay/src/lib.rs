@@ -44,14 +44,14 @@ mod turns;
 mod wake_calls;
 
 pub use acknowledgements::Acknowledgements;
-pub use admission::{Admission, Entrant, StopRule};
+pub use admission::{Admission, NewEntry, StopRule};
 pub use config::Config;
 pub use connections::{Connection, Connections, Presence};
 pub use early_close::{EarlyClose, EarlyCloseStream};
 pub use egress::{Carried, Egress, FetchedMedia, NotFetched, Order};
 pub use expirations::Expirations;
 pub use fault::Fault;
-pub use fires::{Arrivals, Fires, Said};
+pub use fires::{Arrivals, FireAnswer, Fires};
 pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;

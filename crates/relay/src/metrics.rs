@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Why {
+pub(crate) struct ReasonLabel {
     pub why: &'static str,
 }
 
@@ -27,18 +27,18 @@ struct Stale {
 #[derive(Default)]
 pub struct Metrics {
     pub(crate) sockets: Gauge,
-    pub(crate) dials_refused: Family<Why, Counter>,
+    pub(crate) dials_refused: Family<ReasonLabel, Counter>,
     pub(crate) entries_kept: Counter,
     pub(crate) entries_acknowledged: Counter,
     pub(crate) entries_dead: Counter,
-    entries_refused: Family<Why, Counter>,
+    entries_refused: Family<ReasonLabel, Counter>,
     entries_stale: Family<Stale, Counter>,
     pub(crate) actions: Family<Done, Counter>,
-    pub(crate) pokes: Family<Why, Counter>,
-    pub(crate) enrolments: Family<Why, Counter>,
-    pub(crate) provisionings: Family<Why, Counter>,
-    pub(crate) attachments: Family<Why, Counter>,
-    pub(crate) sleep_calls: Family<Why, Counter>,
+    pub(crate) pokes: Family<ReasonLabel, Counter>,
+    pub(crate) enrolments: Family<ReasonLabel, Counter>,
+    pub(crate) provisionings: Family<ReasonLabel, Counter>,
+    pub(crate) attachments: Family<ReasonLabel, Counter>,
+    pub(crate) sleep_calls: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
@@ -114,6 +114,6 @@ impl Metrics {
             LimitReached::Share => "share",
             LimitReached::Tenant => "tenant",
         };
-        self.entries_refused.get_or_create(&Why { why }).inc();
+        self.entries_refused.get_or_create(&ReasonLabel { why }).inc();
     }
 }

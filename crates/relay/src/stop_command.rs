@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::actions::ANSWERED_WITHIN;
-use crate::admission::{Entrant, StopRule};
+use crate::admission::{NewEntry, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::background::RelayTasks;
 use crate::connections::Connections;
@@ -65,7 +65,7 @@ impl Drop for Stopping {
         let mut state = self.connections.state.lock();
         state.stopping.retain(|(entry, _)| *entry != self.entry);
         if let Some(live) = state.live() {
-            live.look();
+            live.notify_task();
         }
     }
 }
@@ -79,10 +79,10 @@ pub(crate) struct Stops {
 
 impl Stops {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub fn recognize(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
-        let source = &entrant.event.source;
+    pub fn recognize(&self, to: &RouteTo, on: &BotRef, new_entry: &NewEntry) -> Option<Stopping> {
+        let source = &new_entry.event.source;
         let is_stop =
-            entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();
+            new_entry.stop != StopRule::Text && new_entry.event.text == STOP && new_entry.receipt.is_none();
         let chat = source.chat_id.as_ref().filter(|_| is_stop)?;
         let connections = self.connections.find(&to.instance)?;
         let (moment, now) = self.background.timepiece.readings();
@@ -97,7 +97,7 @@ impl Stops {
         let socket = state.turns.took(chat, session_of(source)).or(typing)?;
         let seat = state.seat(socket)?;
         let was_typing = typing == Some(socket);
-        let honoured = entrant.stop == StopRule::Interrupt || seat.proof == Proof::Client;
+        let honoured = new_entry.stop == StopRule::Interrupt || seat.proof == Proof::Client;
         if !(was_typing || honoured && is_open) {
             return None;
         }
@@ -126,7 +126,7 @@ impl Stops {
                 action: Action::Send {
                     chat_id: chat.clone(),
                     content: STOPPED.to_owned(),
-                    reply_to: entrant.event.message_id.clone(),
+                    reply_to: new_entry.event.message_id.clone(),
                     metadata,
                 },
                 deadline: now + HONOURED_WITHIN + ANSWERED_WITHIN,

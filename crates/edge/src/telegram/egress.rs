@@ -19,7 +19,7 @@ use crate::split::{Unit, split};
 use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
-use call_with_deadline::{Again, CallsWithDeadline};
+use call_with_deadline::{CallsWithDeadline, RepeatRule};
 pub(super) use fitting::Fitting;
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
@@ -222,7 +222,7 @@ impl CallsWithDeadline<'_> {
             for surplus in family.drain(sent.messages.len()..) {
                 let params = DeleteMessage { chat_id: place.chat, message_id: surplus };
                 // It may be too old to be deleted, or already deleted. Nothing can be done about either.
-                let _ = self.ask::<IgnoredResult>("deleteMessage", &params, Again::Harmless).await;
+                let _ = self.ask::<IgnoredResult>("deleteMessage", &params, RepeatRule::Harmless).await;
             }
         }
         self.telegram.remember(self.bot, place.chat, message, &family);
@@ -320,11 +320,11 @@ impl CallsWithDeadline<'_> {
                 reply_parameters,
                 reply_markup: keyboard.as_ref(),
             };
-            let sent: SentMessage = self.ask("sendMessage", &params, Again::IfNothingWasDone).await?;
+            let sent: SentMessage = self.ask("sendMessage", &params, RepeatRule::IfNothingWasDone).await?;
             return Ok(sent.message_id);
         };
         let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
-        match self.ask::<Edited>("editMessageText", &params, Again::Harmless).await {
+        match self.ask::<Edited>("editMessageText", &params, RepeatRule::Harmless).await {
             Ok(edited) => {
                 // Further messages must go to the topic of the edited message, even if the action names no topic.
                 let topic = edited.message_thread_id.filter(|_| edited.is_topic_message);
@@ -343,7 +343,7 @@ impl CallsWithDeadline<'_> {
             (Err(error), _) | (_, Err(error)) => return Outcome::failed(error),
         };
         let params = SendChatAction { chat_id, action: "typing", message_thread_id };
-        match self.ask::<IgnoredResult>("sendChatAction", &params, Again::Never).await {
+        match self.ask::<IgnoredResult>("sendChatAction", &params, RepeatRule::Never).await {
             Ok(_) => Outcome::done(),
             Err(failure) => Outcome::failed(failure.error()),
         }
@@ -358,7 +358,7 @@ impl CallsWithDeadline<'_> {
         if let Some(known) = self.telegram.chats.get(&key) {
             return Outcome::info(known);
         }
-        match self.ask::<ChatFound>("getChat", &GetChat { chat_id: chat }, Again::Harmless).await {
+        match self.ask::<ChatFound>("getChat", &GetChat { chat_id: chat }, RepeatRule::Harmless).await {
             Ok(found) => {
                 let info = found.info(chat_id);
                 self.telegram.chats.insert(key, info.clone());

@@ -97,7 +97,7 @@ impl Web {
         self.turns.typing(&room.id, on, self.timepiece.instant());
         let text = content.filter(|text| !text.is_empty());
         let data = json!({ "on": on, "text": text }).to_string();
-        self.hub.show(&room.id, News { name: "typing", data, at: None, line: None });
+        self.hub.show(&room.id, News { name: "typing", data, at: None, message: None });
     }
 
     pub(super) async fn send(
@@ -117,11 +117,11 @@ impl Web {
         let _lock = self.locks.lock(&room.id).await;
         self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
-            let line = RoomMessage {
+            let message = RoomMessage {
                 reply_to: reply_to.clone().filter(|_| number == 1),
                 ..RoomMessage::by_agent(part(&first, number), text, thread.clone(), now)
             };
-            self.write(room, line).await?;
+            self.write(room, message).await?;
         }
         Ok(Outcome::sent(first))
     }
@@ -162,20 +162,20 @@ impl Web {
     }
 
     /// Stores a message and shows it. The caller must hold the room's lock.
-    pub(super) async fn write(&self, room: &Room, line: RoomMessage) -> Result<(), ledger::Fault> {
-        self.write_with(room, line, None).await
+    pub(super) async fn write(&self, room: &Room, message: RoomMessage) -> Result<(), ledger::Fault> {
+        self.write_with(room, message, None).await
     }
 
     /// As [`Web::write`], for a message with buttons.
     pub(super) async fn write_with(
         &self,
         room: &Room,
-        line: RoomMessage,
+        message: RoomMessage,
         prompt: Option<&ShownPrompt>,
     ) -> Result<(), ledger::Fault> {
-        self.rooms.say(&room.id, line.clone()).await?;
+        self.rooms.say(&room.id, message.clone()).await?;
         if self.hub.is_watched(&room.id) {
-            self.hub.show(&room.id, self.news_of(room.instance.as_str(), line, prompt).await);
+            self.hub.show(&room.id, self.news_of(room.instance.as_str(), message, prompt).await);
         }
         Ok(())
     }
@@ -191,7 +191,8 @@ impl Web {
         if found && self.hub.is_watched(&room.id) {
             let html = self.renderer.html(room.instance.as_str(), text).await;
             let data = json!({ "message_id": message, "text": text, "html": html, "edited": at.millis() });
-            self.hub.show(&room.id, News { name: "edit", data: data.to_string(), at: Some(at), line: None });
+            self.hub
+                .show(&room.id, News { name: "edit", data: data.to_string(), at: Some(at), message: None });
         }
         Ok(found)
     }

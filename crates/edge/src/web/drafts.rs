@@ -34,7 +34,7 @@ impl Web {
         if self.hub.is_watched(&room.id) {
             let html = self.renderer.html(room.instance.as_str(), content).await;
             let data = json!({ "draft_id": draft.to_string(), "text": content, "html": html }).to_string();
-            self.hub.show(&room.id, News { name: "draft", data, at: None, line: None });
+            self.hub.show(&room.id, News { name: "draft", data, at: None, message: None });
         }
         Ok(Outcome::done())
     }

@@ -221,12 +221,12 @@ impl Web {
             Err(reason) => return Outcome::failed(format!("the file was not stored: {reason}")).into(),
         };
         let posted = self.timepiece.now();
-        let line = RoomMessage {
+        let room_message = RoomMessage {
             reply_to,
             files: vec![room_file(&copy)],
             ..RoomMessage::by_agent(message_of(&order.id), content.unwrap_or_default(), thread, posted)
         };
-        match self.write_file(&room, line, order.ends_turn).await {
+        match self.write_file(&room, room_message, order.ends_turn).await {
             Ok(message) => Carried { outcome: Outcome::sent(message), posted: Some(posted), called: None },
             Err(fault) => not_written(&fault),
         }
@@ -235,13 +235,13 @@ impl Web {
     async fn write_file(
         &self,
         room: &Room,
-        line: RoomMessage,
+        room_message: RoomMessage,
         is_answer: bool,
     ) -> Result<MessageId, ledger::Fault> {
-        let message = line.message.clone();
+        let message = room_message.message.clone();
         let _lock = self.locks.lock(&room.id).await;
         self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
-        self.write(room, line).await?;
+        self.write(room, room_message).await?;
         Ok(message)
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct News {
     /// Time of the change; `None` for changes that are not stored.
     pub(super) at: Option<Moment>,
     /// Set for a message.
-    pub(super) line: Option<MessageMark>,
+    pub(super) message: Option<MessageMark>,
 }
 
 /// The properties of a message that a stream needs.
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn news(bytes: usize) -> News {
-        News { name: "line", data: "x".repeat(bytes), at: None, line: None }
+        News { name: "line", data: "x".repeat(bytes), at: None, message: None }
     }
 
     #[tokio::test]

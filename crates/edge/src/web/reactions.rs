@@ -23,7 +23,7 @@ impl Web {
             return Ok(Outcome::failed("message not found"));
         };
         let data = json!({ "message_id": message, "reactions": reactions }).to_string();
-        self.hub.show(&room.id, News { name: "marks", data, at: Some(now), line: None });
+        self.hub.show(&room.id, News { name: "marks", data, at: Some(now), message: None });
         Ok(Outcome::done())
     }
 }

@@ -12,7 +12,7 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::{Identity, fingerprint};
-use ledger::{Audit, Deed, LimitReached, Room, RoomFile, RoomMarks, RoomMessage};
+use ledger::{Audit, AuditEntry, LimitReached, Room, RoomFile, RoomMarks, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{
     ChatId, DedupKey, EntryId, Event, InstanceId, MediaId, MessageId, MessageType, ThreadId, id,
@@ -161,7 +161,7 @@ async fn connect(
             Err(EnrolRefused::Fault(fault)) => Err(fault.into()),
         };
         let status = made.as_ref().map_or_else(|problem| problem.status(), |_| StatusCode::CREATED);
-        let deed = Deed {
+        let entry = AuditEntry {
             at: chat.web.timepiece.now(),
             operation: "POST /chat/api/agents".to_owned(),
             about: Some(format!(
@@ -171,7 +171,7 @@ async fn connect(
             caller,
             status: status.as_u16(),
         };
-        chat.audit.note(deed).await?;
+        chat.audit.record(entry).await?;
         made
     });
     let made = completed(done).await.map_err(|ShuttingDown| ledger::Fault::Closed)?;
@@ -288,7 +288,7 @@ async fn speak(
     let _lock = chat.web.locks.lock(&room.id).await;
     let result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
     let entry = stored(result)?;
-    let line = RoomMessage {
+    let room_message = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
@@ -300,10 +300,10 @@ async fn speak(
         marks: RoomMarks { thread: place.thread, ..RoomMarks::default() },
         files,
     };
-    if line.text == STOP {
+    if room_message.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
     }
-    chat.web.write(&room, line).await?;
+    chat.web.write(&room, room_message).await?;
     Ok(Json(json!({ "message_id": message, "entry": entry })))
 }
 

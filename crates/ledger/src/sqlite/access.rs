@@ -280,7 +280,7 @@ fn decided(allowed: bool) -> Decision {
     if allowed { Decision::Allowed } else { Decision::Denied }
 }
 
-fn identity(row: &Row<'_>) -> rusqlite::Result<BotRef> {
+fn bot_ref(row: &Row<'_>) -> rusqlite::Result<BotRef> {
     Ok(BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() })
 }
 
@@ -294,7 +294,7 @@ fn subject(row: &Row<'_>) -> rusqlite::Result<Subject> {
 
 fn rule(row: &Row<'_>) -> rusqlite::Result<AccessRule> {
     Ok(AccessRule {
-        on: identity(row)?,
+        on: bot_ref(row)?,
         subject: subject(row)?,
         decision: decided(row.get(4)?),
         name: row.get(5)?,
@@ -304,7 +304,7 @@ fn rule(row: &Row<'_>) -> rusqlite::Result<AccessRule> {
 
 fn pairing(row: &Row<'_>) -> rusqlite::Result<Pairing> {
     Ok(Pairing {
-        on: identity(row)?,
+        on: bot_ref(row)?,
         subject: subject(row)?,
         code: row.get(4)?,
         name: row.get(5)?,

@@ -99,7 +99,7 @@ fn store(
     if let Some(on) = plan.bot.as_ref().filter(|on| on.bot.as_str() != instance.as_str())
         && !roster::uses_bot(db, &instance, on)?
     {
-        shared_bots::front(db, &instance, on, now)?;
+        shared_bots::use_bot(db, &instance, on, now)?;
     }
     if let Some(url) = &draft.wake_url {
         gateway_settings::set_wake_url(db, &draft.gateway, Some(url))?;

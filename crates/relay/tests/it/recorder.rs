@@ -69,8 +69,8 @@ impl Egress for Recorder {
         known.then(|| Descriptor::new(of.platform.clone(), of.bot.as_str()))
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform.as_str() == "web"
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        bot.platform.as_str() == "web"
     }
 
     async fn fetch_media(

@@ -4,7 +4,7 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{ChatId, Outcome};
 use serde::Serialize;
 
-use super::call_with_deadline::Again;
+use super::call_with_deadline::RepeatRule;
 use super::{CallsWithDeadline, Failure, IgnoredResult, place};
 use crate::split::{Unit, split};
 use crate::telegram::MESSAGE_LENGTH;
@@ -63,14 +63,14 @@ impl CallsWithDeadline<'_> {
             parse_mode: Some("MarkdownV2"),
             message_thread_id,
         };
-        let shown = match self.ask::<IgnoredResult>("sendMessageDraft", &params, Again::Never).await {
+        let shown = match self.ask::<IgnoredResult>("sendMessageDraft", &params, RepeatRule::Never).await {
             // An unfinished text may end inside its markup.
             Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {
                 let plain = split(first, MESSAGE_LENGTH, Unit::Utf16);
                 let text = plain.first().map_or("", String::as_str);
                 let params =
                     SendMessageDraft { chat_id, draft_id, text, parse_mode: None, message_thread_id };
-                self.ask::<IgnoredResult>("sendMessageDraft", &params, Again::Never).await
+                self.ask::<IgnoredResult>("sendMessageDraft", &params, RepeatRule::Never).await
             }
             shown => shown,
         };
