@@ -40,7 +40,7 @@ type Claim = BoxFuture<'static, Claimed>;
 type Claimed = (Claiming, Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
 
 /// Which arms to claim.
-enum Wanted {
+enum ArmsToClaim {
     /// Due now, from the heap. Their tenants are not known yet.
     Due(Vec<ArmKey>),
     /// Parked until now. Each already has a place reserved.
@@ -136,7 +136,7 @@ impl Clock {
             if parked.is_empty() {
                 break;
             }
-            self.start_claiming(Wanted::Parked(parked), state);
+            self.start_claiming(ArmsToClaim::Parked(parked), state);
         }
         let guard = self.0.config.guard_us();
         let now = self.now_us();
@@ -151,7 +151,7 @@ impl Clock {
                 break;
             }
             room -= keys.len();
-            self.start_claiming(Wanted::Due(keys), state);
+            self.start_claiming(ArmsToClaim::Due(keys), state);
         }
         self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
     }
@@ -165,7 +165,7 @@ impl Clock {
         }
     }
 
-    fn start_claiming(&self, wanted: Wanted, state: &mut LoopState) {
+    fn start_claiming(&self, wanted: ArmsToClaim, state: &mut LoopState) {
         let claiming = self.0.cancelled.claiming();
         let (clock, asked) = (self.clone(), wanted.keys().to_vec());
         let claim = self.0.tasks.spawn(async move { clock.claim(wanted).await });
@@ -174,10 +174,10 @@ impl Clock {
         }));
     }
 
-    async fn claim(&self, wanted: Wanted) -> Result<Vec<Arm>, ledger::Fault> {
+    async fn claim(&self, wanted: ArmsToClaim) -> Result<Vec<Arm>, ledger::Fault> {
         let keys = match wanted {
-            Wanted::Due(keys) => self.0.held.reserve(self.0.arms.tenants(keys).await?),
-            Wanted::Parked(keys) => keys,
+            ArmsToClaim::Due(keys) => self.0.held.reserve(self.0.arms.tenants(keys).await?),
+            ArmsToClaim::Parked(keys) => keys,
         };
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -292,7 +292,7 @@ impl Clock {
     }
 }
 
-impl Wanted {
+impl ArmsToClaim {
     fn keys(&self) -> &[ArmKey] {
         match self {
             Self::Due(keys) | Self::Parked(keys) => keys,

@@ -23,7 +23,7 @@ use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::agents::gateway_settings::{ShownGateway, no_such_gateway};
 use crate::agents::policies::{ShownPrincipals, ShownRelevance};
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -253,7 +253,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAgent>,
-) -> Result<Made<Credential>, AdminProblem> {
+) -> Result<CreatedResponse<Credential>, AdminProblem> {
     let bots = new.bots.iter().map(|bot| parse_bot_ref(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
         let detail = format!("every agent already has its own bot on platform `{}`", own.platform);

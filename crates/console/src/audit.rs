@@ -18,19 +18,19 @@ const ENTRIES: PageSize = PageSize { default: 100, largest: 1000 };
 
 /// Subject of a change, if the path does not name it: names, never a secret.
 #[derive(Clone, Debug)]
-pub(crate) struct About(String);
+pub(crate) struct AuditSubject(String);
 
-impl About {
+impl AuditSubject {
     pub fn new(about: String) -> Self {
         Self(about)
     }
 }
 
 /// Answer with a new record, and its name for the audit log.
-pub(crate) type Made<T> = (StatusCode, Extension<About>, Json<T>);
+pub(crate) type CreatedResponse<T> = (StatusCode, Extension<AuditSubject>, Json<T>);
 
-pub(crate) fn made<T>(about: String, shown: T) -> Made<T> {
-    (StatusCode::CREATED, Extension(About(about)), Json(shown))
+pub(crate) fn made<T>(about: String, shown: T) -> CreatedResponse<T> {
+    (StatusCode::CREATED, Extension(AuditSubject(about)), Json(shown))
 }
 
 #[derive(Deserialize)]
@@ -86,7 +86,7 @@ pub(crate) async fn record(State(console): State<Console>, request: Request, nex
     // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;
-        let about = answer.extensions().get().map(|About(about)| about.clone());
+        let about = answer.extensions().get().map(|AuditSubject(about)| about.clone());
         let entry = AuditEntry {
             at: console.timepiece.now(),
             operation,

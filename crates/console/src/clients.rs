@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::account_names::AccountNames;
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -72,7 +72,7 @@ pub(crate) struct ShownClient {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Ended {
+pub(crate) struct RevokedClient {
     id: String,
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewClient>,
-) -> Result<Made<CreatedClient>, AdminProblem> {
+) -> Result<CreatedResponse<CreatedClient>, AdminProblem> {
     let (tenant, instance) = match &new.agent {
         Some(agent) => {
             let (tenant, instance) = console.agent(agent, Some(&new.tenant)).await?;
@@ -158,12 +158,12 @@ pub(crate) async fn create(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(id): Path<String>,
-) -> Result<Json<Ended>, AdminProblem> {
+) -> Result<Json<RevokedClient>, AdminProblem> {
     let known = match id.starts_with("log_") {
         true => console.identity.accounts.log_out(&id.as_str().into()).await?,
         false => console.identity.accounts.revoke_client(&id.as_str().into()).await?,
     };
-    if known { Ok(Json(Ended { id })) } else { Err(absent(&id)) }
+    if known { Ok(Json(RevokedClient { id })) } else { Err(absent(&id)) }
 }
 
 impl Parts {

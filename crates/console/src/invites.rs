@@ -8,10 +8,10 @@ use ledger::Invitation;
 use posthouse_wire::{InstanceId, InvitationId};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::JsonBody;
 use crate::problem::AdminProblem;
-use crate::routes::{Console, Guests, Parts};
+use crate::routes::{ChatPageParts, Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,13 +46,13 @@ pub(crate) struct ShownInvite {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Withdrawn {
+pub(crate) struct RemovedInvite {
     id: InvitationId,
     person: String,
 }
 
 impl Parts {
-    fn guests(&self) -> Result<&Guests, AdminProblem> {
+    fn guests(&self) -> Result<&ChatPageParts, AdminProblem> {
         let off = || {
             AdminProblem::conflict("page_off", "the chat page is switched off: set platforms.web.page = true")
         };
@@ -97,7 +97,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<Sho
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewInvite>,
-) -> Result<Made<Link>, AdminProblem> {
+) -> Result<CreatedResponse<Link>, AdminProblem> {
     let guests = console.guests()?;
     let Some(person) = PersonName::read(&new.person) else {
         let detail = "a person's name is 1 to 64 characters, none of them a control character";
@@ -124,7 +124,7 @@ pub(crate) async fn create(
 pub(crate) async fn renew(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Made<Link>, AdminProblem> {
+) -> Result<CreatedResponse<Link>, AdminProblem> {
     let found = console.invitation(&invite).await?;
     let Some(secret) = console.guests()?.web.renew_link(&found.id).await? else {
         return Err(AdminProblem::absent("no_such_invite", format!("there is no invitation `{invite}`")));
@@ -137,8 +137,8 @@ pub(crate) async fn renew(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Json<Withdrawn>, AdminProblem> {
+) -> Result<Json<RemovedInvite>, AdminProblem> {
     let Invitation { id, person, .. } = console.invitation(&invite).await?;
     console.guests()?.web.withdraw(&id).await?;
-    Ok(Json(Withdrawn { id, person }))
+    Ok(Json(RemovedInvite { id, person }))
 }

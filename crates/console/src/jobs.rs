@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use clock::{ByHand, JobFilter};
+use clock::{JobFilter, ManualFire};
 use http_kit::{Page, PageSize};
 use ledger::{Arm, ArmKey, ArmState};
 use posthouse_time::Moment;
@@ -163,11 +163,11 @@ pub(crate) async fn fire_now(
 ) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
-        ByHand::Answered { status } => {
+        ManualFire::Answered { status } => {
             Ok(Json(json!({ "job_id": job, "taken": (200..300).contains(&status), "status": status })))
         }
-        ByHand::NoAnswer { why } => Ok(Json(json!({ "job_id": job, "taken": false, "error": why }))),
-        ByHand::NoJob => Err(no_job(&agent, &job)),
+        ManualFire::NoAnswer { why } => Ok(Json(json!({ "job_id": job, "taken": false, "error": why }))),
+        ManualFire::NoJob => Err(no_job(&agent, &job)),
     }
 }
 

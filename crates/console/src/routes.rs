@@ -30,7 +30,7 @@ pub type Backup =
 
 /// The chat page, for invitations.
 #[derive(Clone)]
-pub struct Guests {
+pub struct ChatPageParts {
     pub web: Arc<Web>,
     pub invitations: Arc<dyn Invitations>,
 }
@@ -54,7 +54,7 @@ pub struct Parts {
     /// Built-in platforms, on which every agent gets a conversation.
     pub built_in: Vec<Platform>,
     /// None if the chat page is switched off.
-    pub guests: Option<Guests>,
+    pub guests: Option<ChatPageParts>,
     pub timepiece: Timepiece,
     pub backup: Backup,
 }

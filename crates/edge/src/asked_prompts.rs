@@ -8,7 +8,7 @@ use std::sync::Arc;
 use identity::{Admitted, Gate, IncomingMessage};
 use ledger::{Prompts, ShownPrompt};
 use posthouse_wire::{Action, Event, MessageId, MessageType, PromptResponse, PromptToken};
-use relay::Order;
+use relay::PermittedAction;
 
 use crate::Fault;
 
@@ -32,15 +32,15 @@ impl AskedPrompts {
         Self(records)
     }
 
-    /// The prompt of an order, before a platform shows it. Its message is not known yet.
-    pub fn of(order: &Order) -> Option<ShownPrompt> {
-        let Action::Prompt { chat_id, prompt_id, options, .. } = &order.action else { return None };
+    /// The prompt of an action, before a platform shows it. Its message is not known yet.
+    pub fn of(permitted: &PermittedAction) -> Option<ShownPrompt> {
+        let Action::Prompt { chat_id, prompt_id, options, .. } = &permitted.action else { return None };
         Some(ShownPrompt {
-            on: order.on.clone(),
+            on: permitted.on.clone(),
             chat: chat_id.clone(),
             message: MessageId::new(""),
             prompt: prompt_id.clone(),
-            instance: order.instance.clone(),
+            instance: permitted.instance.clone(),
             options: options.iter().map(|option| (option.id.clone(), option.label.clone())).collect(),
             pressed: None,
         })

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use identity::{Admitted, Identity, OverQuota, PairingCode, Principal, Stranger};
-use judging::{AdmittedArrival, Judged};
+use judging::{AdmittedArrival, ArrivalDecision};
 use ledger::{LimitReached, ShownPrompt};
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
 use relay::{Admission, NewEntry, Relay};
-use vault::{Captured, Vault};
+use vault::{CapturedCapability, Vault};
 
 use self::sender_texts::{MAILBOX_FULL, may_answer, pairing_notice};
 use crate::Fault;
@@ -148,13 +148,13 @@ impl Intake {
             .collect();
         while let Some((arrival, from_bot)) = arrivals.pop_front() {
             match self.judge(platform, bot, arrival, from_bot, person).await? {
-                Judged::Turn(turn) => {
+                ArrivalDecision::Turn(turn) => {
                     may_acknowledge = true;
                     admitted.push(*turn);
                 }
-                Judged::JudgeAgain(arrival) => arrivals.push_front((*arrival, from_bot)),
-                Judged::Dropped { by_admitted } => may_acknowledge |= by_admitted,
-                Judged::OverQuota(over) => {
+                ArrivalDecision::JudgeAgain(arrival) => arrivals.push_front((*arrival, from_bot)),
+                ArrivalDecision::Dropped { by_admitted } => may_acknowledge |= by_admitted,
+                ArrivalDecision::OverQuota(over) => {
                     may_acknowledge = true;
                     result.over_quota = Some(over);
                 }
@@ -270,7 +270,7 @@ impl Intake {
         platform: &'static str,
         admitted: &Admitted,
         new_entry: NewEntry,
-        capabilities: Vec<Captured>,
+        capabilities: Vec<CapturedCapability>,
     ) -> Result<ArrivalResult, Fault> {
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.

@@ -31,7 +31,7 @@ pub mod telegram;
 pub mod web;
 
 pub use bot_health::BotHealth;
-pub use bot_lifecycle::{BotDraft, NotKept};
+pub use bot_lifecycle::{BotDraft, BotNotChanged};
 pub use bots::{Bots, OpenedBot};
 pub use config::Config;
 pub use edge::{Edge, Parts};

@@ -60,7 +60,7 @@ pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
 pub use provisioning::{GatewayProvisioning, ProvisionedGateway};
-pub use quotas::{LimitValues, Metered, OverQuota, QuotaUse, Quotas, SocketPlace};
+pub use quotas::{LimitValues, OverQuota, QuotaKind, QuotaUse, Quotas, SocketPlace};
 pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;

@@ -40,11 +40,12 @@ mod usage;
 mod vault;
 
 pub use access::{
-    Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
+    Access, AccessRule, Decision, Pairing, PairingLimits, PairingResult, PrincipalPolicy, SenderRecords,
+    Subject,
 };
 pub use arms::{
-    Arm, ArmFate, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm,
-    Settled, Successor,
+    Arm, ArmFate, ArmFilter, ArmKey, ArmResult, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm,
+    NewArm, Successor,
 };
 pub use audit::{Audit, AuditEntry};
 pub use bindings::{
@@ -75,8 +76,8 @@ pub use provisioning::{
     ProvisionRequest, ProvisionResult, Provisioning, WantedAgent, WantedBot,
 };
 pub use receipts::{
-    Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
-    Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
+    AttemptOutcome, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES,
+    REPLY_BYTES, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
 pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomFile, RoomMarks, RoomMessage, Rooms, UNSENT_FILES};
@@ -97,7 +98,7 @@ pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
-pub use trace::{Story, TraceStep, Traces};
+pub use trace::{MessageTimeline, TraceStep, Traces};
 pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use clock::{Alarm, Clock, FireOutcome, FireTarget};
 use ledger::{
-    Arm, Attempted, NewReceipt, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts,
+    Arm, AttemptOutcome, NewReceipt, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey, ReceiptState,
+    Receipts,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -106,7 +107,7 @@ impl ScheduledWakes {
                 let due = due.unwrap_or(self.timepiece.now());
                 if !self.set_alarm(tenant, *key, due).await? {
                     let error = receipt::error(&DeliveryFailed::client_validation(agent, TOO_MANY));
-                    self.receipts.attempted(*key, Attempted::Failed { error, answer: None }).await?;
+                    self.receipts.attempted(*key, AttemptOutcome::Failed { error, answer: None }).await?;
                 }
             }
         }
@@ -139,7 +140,7 @@ impl ScheduledWakes {
         let result = self.dispatcher.attempt_again(outgoing, EarlierAttempt::None).await?;
         if result == AttemptResult::InboxFull {
             // The same due time, so that the clock keeps and retries the same alarm.
-            self.receipts.attempted(key, Attempted::PutOff { due }).await?;
+            self.receipts.attempted(key, AttemptOutcome::PutOff { due }).await?;
         }
         Ok(result)
     }

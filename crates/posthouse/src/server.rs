@@ -151,9 +151,9 @@ impl Acceptor {
     }
 
     /// A place among all connections, otherwise one in the reserve, otherwise none.
-    fn admit(&self, peer: SocketAddr, stop: &CancellationToken) -> Option<Guest> {
+    fn admit(&self, peer: SocketAddr, stop: &CancellationToken) -> Option<AdmittedConnection> {
         let is_proxy = self.settings.trusted_proxies.iter().any(|cidr| cidr.contains(peer.ip()));
-        let guest = |place: OwnedSemaphorePermit, connection| Guest {
+        let guest = |place: OwnedSemaphorePermit, connection| AdmittedConnection {
             peer,
             place,
             connection,
@@ -171,13 +171,13 @@ impl Acceptor {
         (is_proxy || connection.counts_against(peer.ip())).then(|| guest(place, connection))
     }
 
-    fn http(&self, guest: &Guest) -> &Builder {
+    fn http(&self, guest: &AdmittedConnection) -> &Builder {
         if guest.connection.is_at_capacity() { &self.reserved_http } else { &self.http }
     }
 }
 
 /// An admitted connection.
-struct Guest {
+struct AdmittedConnection {
     peer: SocketAddr,
     place: OwnedSemaphorePermit,
     connection: Arc<PeerConnection>,
@@ -185,7 +185,7 @@ struct Guest {
     stop: CancellationToken,
 }
 
-impl Guest {
+impl AdmittedConnection {
     /// Timeout for the head of a request; shorter in the reserve.
     fn header_timeout(&self) -> Duration {
         let timeout = self.settings.header_timeout;
@@ -196,7 +196,7 @@ impl Guest {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Guest { peer, place, connection, settings, stop } = self;
+        let AdmittedConnection { peer, place, connection, settings, stop } = self;
         let early_close = EarlyClose::default();
         let meter = MessageMeter::default();
         let stream =

@@ -215,7 +215,7 @@ fn console_parts(
         built_in: if web_config.enabled { vec![web::NAME.into()] } else { Vec::new() },
         guests: web_config
             .serves_page()
-            .then(|| console::Guests { web: Arc::clone(web), invitations: ledger.invitations() }),
+            .then(|| console::ChatPageParts { web: Arc::clone(web), invitations: ledger.invitations() }),
         timepiece: timepiece.clone(),
         backup: backup(ledger),
     }

@@ -10,7 +10,7 @@ use crate::stream_cursor::without_cursor;
 
 /// An action that has passed the relay's permission checks and may be carried out.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct PermittedAction {
     pub id: ActionId,
     pub tenant: TenantId,
     pub instance: InstanceId,
@@ -28,7 +28,7 @@ pub struct Order {
     pub deadline: Instant,
 }
 
-impl Order {
+impl PermittedAction {
     /// The text without its cursor, if the agent is still writing it. Otherwise `None`.
     pub fn unfinished(&self) -> Option<&str> {
         match &self.action {
@@ -39,7 +39,7 @@ impl Order {
         }
     }
 
-    /// The same order without a cursor at the end of its text.
+    /// The same action without a cursor at the end of its text.
     pub fn without_cursor(mut self) -> Self {
         if let Some(length) = self.unfinished().map(str::len)
             && let Action::Send { content, .. } | Action::Edit { content, .. } | Action::Draft { content, .. } =
@@ -51,9 +51,9 @@ impl Order {
     }
 }
 
-/// Result of an order.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct EgressResult {
     pub outcome: Outcome,
     /// Time of the first call to the platform, if there was one.
     pub posted: Option<Moment>,
@@ -61,7 +61,7 @@ pub struct Carried {
     pub called: Option<String>,
 }
 
-impl From<Outcome> for Carried {
+impl From<Outcome> for EgressResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, posted: None, called: None }
     }
@@ -120,6 +120,6 @@ pub trait Egress: Send + Sync {
         let _ = (of, reference, into);
         Err(NotFetched::Gone)
     }
-    /// Carries out the order once and returns its true outcome. The future is dropped at the deadline.
-    async fn carry(&self, order: Order) -> Carried;
+    /// Carries out the action once and returns its true outcome. The future is dropped at the deadline.
+    async fn carry(&self, permitted: PermittedAction) -> EgressResult;
 }

@@ -48,7 +48,7 @@ pub use admission::{Admission, NewEntry, StopRule};
 pub use config::Config;
 pub use connections::{Connection, Connections, Presence};
 pub use early_close::{EarlyClose, EarlyCloseStream};
-pub use egress::{Carried, Egress, FetchedMedia, NotFetched, Order};
+pub use egress::{Egress, EgressResult, FetchedMedia, NotFetched, PermittedAction};
 pub use expirations::Expirations;
 pub use fault::Fault;
 pub use fires::{Arrivals, FireAnswer, Fires};
@@ -56,8 +56,8 @@ pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
 pub use media::{
-    LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter,
-    NewMedia, NotObtained, media_in_url, safe_filename, safe_type, type_of_name,
+    FileNotAvailable, LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource,
+    MediaStore, MediaWriter, NewMedia, media_in_url, safe_filename, safe_type, type_of_name,
 };
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;

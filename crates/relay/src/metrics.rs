@@ -13,13 +13,13 @@ pub(crate) struct ReasonLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Done {
+pub(crate) struct ActionLabels {
     pub op: &'static str,
     pub success: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Stale {
+struct StaleLabel {
     action: &'static str,
 }
 
@@ -32,8 +32,8 @@ pub struct Metrics {
     pub(crate) entries_acknowledged: Counter,
     pub(crate) entries_dead: Counter,
     entries_refused: Family<ReasonLabel, Counter>,
-    entries_stale: Family<Stale, Counter>,
-    pub(crate) actions: Family<Done, Counter>,
+    entries_stale: Family<StaleLabel, Counter>,
+    pub(crate) actions: Family<ActionLabels, Counter>,
     pub(crate) pokes: Family<ReasonLabel, Counter>,
     pub(crate) enrolments: Family<ReasonLabel, Counter>,
     pub(crate) provisionings: Family<ReasonLabel, Counter>,
@@ -104,7 +104,7 @@ impl Metrics {
 
     pub(crate) fn entries_stale(&self, action: &'static str, entries: usize) {
         if entries > 0 {
-            self.entries_stale.get_or_create(&Stale { action }).inc_by(entries as u64);
+            self.entries_stale.get_or_create(&StaleLabel { action }).inc_by(entries as u64);
         }
     }
 

@@ -17,7 +17,7 @@ use posthouse_wire::frame::LineAssembler;
 use posthouse_wire::{Action, FromGateway, ToGateway};
 use tokio::sync::Notify;
 
-use crate::actions::Asking;
+use crate::actions::RequestingSocket;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
 use crate::fires::FireAnswer;
 use crate::generation::Proof;
@@ -189,7 +189,7 @@ impl Socket {
             FromGateway::Outbound(outbound) => {
                 // Here the limits can be read again. Accepting an action does not wait.
                 self.relay.0.identity.quotas.refresh(&self.holder.tenant).await;
-                let asking = Asking {
+                let asking = RequestingSocket {
                     socket: self.id,
                     connections: &self.connections,
                     holder: &self.holder,

@@ -20,7 +20,7 @@ use crate::admission::{NewEntry, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::background::RelayTasks;
 use crate::connections::Connections;
-use crate::egress::{Egress, Order};
+use crate::egress::{Egress, PermittedAction};
 use crate::generation::Proof;
 use crate::turns::session_of;
 
@@ -34,7 +34,7 @@ const STOPPED: &str = "Stopped.";
 const PENDING: usize = 64;
 
 /// A stop that is sent as an interrupt. Its entry is held back as long as this exists.
-pub(crate) struct Stopping {
+pub(crate) struct StopInterrupt {
     pub entry: EntryId,
     /// False when the inbox had no room for the entry.
     is_kept: bool,
@@ -48,16 +48,16 @@ pub(crate) struct Stopping {
     /// The server is shutting down and delivers nothing any more.
     is_abandoned: bool,
     egress: Arc<dyn Egress>,
-    confirmation: Order,
+    confirmation: PermittedAction,
 }
 
-impl Stopping {
+impl StopInterrupt {
     fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 }
 
-impl Drop for Stopping {
+impl Drop for StopInterrupt {
     fn drop(&mut self) {
         if self.is_abandoned {
             return;
@@ -79,7 +79,7 @@ pub(crate) struct Stops {
 
 impl Stops {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub fn recognize(&self, to: &RouteTo, on: &BotRef, new_entry: &NewEntry) -> Option<Stopping> {
+    pub fn recognize(&self, to: &RouteTo, on: &BotRef, new_entry: &NewEntry) -> Option<StopInterrupt> {
         let source = &new_entry.event.source;
         let is_stop =
             new_entry.stop != StopRule::Text && new_entry.event.text == STOP && new_entry.receipt.is_none();
@@ -106,7 +106,7 @@ impl Stops {
         state.stopping.push((entry.clone(), chat.clone()));
         drop(state);
         let metadata = Metadata { thread_id: source.thread_id.clone(), ..Metadata::default() };
-        Some(Stopping {
+        Some(StopInterrupt {
             entry,
             is_kept: true,
             socket,
@@ -115,7 +115,7 @@ impl Stops {
             asked: now,
             is_abandoned: false,
             egress,
-            confirmation: Order {
+            confirmation: PermittedAction {
                 may_redeem: false,
                 id: ActionId::mint(moment.millis()),
                 tenant: to.tenant.clone(),
@@ -137,13 +137,13 @@ impl Stops {
 
     /// Sends the interrupt of a stop whose entry did not fit into the inbox: a full inbox must not keep people from
     /// stopping the agent.
-    pub fn interrupt_unkept(self: &Arc<Self>, mut stopping: Stopping) {
+    pub fn interrupt_unkept(self: &Arc<Self>, mut stopping: StopInterrupt) {
         stopping.is_kept = false;
         self.interrupt_turn(stopping);
     }
 
     /// Sends the interrupt, after its entry was stored, and starts a task that checks its effect.
-    pub fn interrupt_turn(self: &Arc<Self>, mut stopping: Stopping) {
+    pub fn interrupt_turn(self: &Arc<Self>, mut stopping: StopInterrupt) {
         let Some(chat_id) = stopping.confirmation.action.chat_id().cloned() else { return };
         {
             let mut state = stopping.connections.state.lock();
@@ -167,7 +167,7 @@ impl Stops {
     }
 
     /// Checks the effect of the interrupt. If it worked, acknowledges the entry; otherwise the text is delivered.
-    async fn conclude(&self, stopping: Stopping) {
+    async fn conclude(&self, stopping: StopInterrupt) {
         let Some(chat) = stopping.confirmation.action.chat_id() else { return };
         let (entry, connections) = (&stopping.entry, &stopping.connections);
         let confirms = {

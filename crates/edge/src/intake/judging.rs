@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use identity::{Admitted, EventOrigin, GateDecision, IncomingMessage, Metered, OverQuota, Principal};
+use identity::{Admitted, EventOrigin, GateDecision, IncomingMessage, OverQuota, Principal, QuotaKind};
 use ledger::{BotRef, RouteTo, ShownPrompt};
 use posthouse_wire::{EntryId, Event, PromptToken, Source};
 use relay::{NewEntry, StopRule};
-use vault::Captured;
+use vault::CapturedCapability;
 
 use super::Intake;
 use super::sender_texts::{TOO_MANY_MESSAGES, may_answer};
@@ -20,13 +20,13 @@ use crate::platform::{Arrival, Platform};
 pub(super) struct AdmittedArrival {
     pub admitted: Admitted,
     pub new_entry: NewEntry,
-    pub capabilities: Vec<Captured>,
+    pub capabilities: Vec<CapturedCapability>,
     /// The prompt that it answers, with the pressed button.
     pub answers: Option<(Box<ShownPrompt>, PromptToken)>,
 }
 
 /// The decision about one arrival.
-pub(super) enum Judged {
+pub(super) enum ArrivalDecision {
     Turn(Box<AdmittedArrival>),
     /// A part of an album that was not addressed when the gate decided, and is now.
     JudgeAgain(Box<Arrival>),
@@ -49,11 +49,11 @@ impl Intake {
         arrival: Arrival,
         from_bot: bool,
         person: Option<&Principal>,
-    ) -> Result<Judged, Fault> {
+    ) -> Result<ArrivalDecision, Fault> {
         let on = &bot.bot_ref();
         let dropped = |reason, by_admitted| {
             self.metrics.ignored(platform.name(), reason);
-            Ok(Judged::Dropped { by_admitted })
+            Ok(ArrivalDecision::Dropped { by_admitted })
         };
         if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
             return dropped("link", false);
@@ -72,7 +72,7 @@ impl Intake {
             GateDecision::NotAddressed(agent) => {
                 self.keep_nearby(on, &arrival.event, &agent).await?;
                 if let Some(addressed) = self.albums.wait(on, arrival) {
-                    return Ok(Judged::JudgeAgain(Box::new(addressed)));
+                    return Ok(ArrivalDecision::JudgeAgain(Box::new(addressed)));
                 }
                 return dropped("not_addressed", false);
             }
@@ -95,7 +95,7 @@ impl Intake {
             }
         }
         if let Err(over) = self.charge(platform, bot, source, &admitted).await {
-            return Ok(Judged::OverQuota(over));
+            return Ok(ArrivalDecision::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, origin, &admitted.to().instance).await?;
         let Arrival { mut event, capabilities, dedup, references, album, mut forward, received, .. } =
@@ -128,7 +128,7 @@ impl Intake {
             stop,
             stale,
         };
-        Ok(Judged::Turn(Box::new(AdmittedArrival { admitted, new_entry, capabilities, answers })))
+        Ok(ArrivalDecision::Turn(Box::new(AdmittedArrival { admitted, new_entry, capabilities, answers })))
     }
 
     /// Counts a message against the quotas of its agent and tenant. The sender of one that has no room is told.
@@ -140,7 +140,7 @@ impl Intake {
         admitted: &Admitted,
     ) -> Result<(), OverQuota> {
         let to = admitted.to();
-        let taken = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await;
+        let taken = self.identity.quotas.take(QuotaKind::Message, &to.tenant, Some(&to.instance)).await;
         taken.inspect_err(|_| {
             self.metrics.ignored(platform.name(), "over_quota");
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));

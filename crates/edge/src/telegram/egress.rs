@@ -10,7 +10,7 @@ mod threads;
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 use serde::{Deserialize, Serialize};
 
 use crate::bots::OpenedBot;
@@ -20,7 +20,7 @@ use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{CallsWithDeadline, RepeatRule};
-pub(super) use fitting::Fitting;
+pub(super) use fitting::SplitLimits;
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
@@ -98,10 +98,10 @@ struct ChatFound {
     last_name: Option<String>,
 }
 
-/// Carries out one order.
-pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) -> Carried {
-    let mut calls = CallsWithDeadline::new(telegram, bot, order.deadline);
-    let outcome = match order.action {
+/// Carries out one action.
+pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+    let mut calls = CallsWithDeadline::new(telegram, bot, permitted.deadline);
+    let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
             calls.send(&chat_id, &content, reply_to.as_ref(), &metadata).await
         }
@@ -130,7 +130,7 @@ pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) ->
         // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
         other => Outcome::unsupported(other.op()),
     };
-    Carried { outcome, posted: calls.posted, called: calls.called() }
+    EgressResult { outcome, posted: calls.posted, called: calls.called() }
 }
 
 /// The destination of messages.

@@ -6,7 +6,7 @@ mod speech;
 use ledger::Uses;
 use posthouse_wire::event::Quoted;
 use posthouse_wire::{DedupKey, Event, MessageId, MessageType, PromptToken, Secret, Source};
-use vault::Captured;
+use vault::CapturedCapability;
 
 use crate::bots::OpenedBot;
 use crate::platform::{
@@ -273,8 +273,8 @@ fn is_topic_root(message: &TelegramMessage<'_>, replied: &RepliedMessage<'_>) ->
 }
 
 /// The business connection as a capability. It acts for a person's own account, so the agent must not see it.
-fn business(message: &TelegramMessage<'_>) -> Vec<Captured> {
-    let connection = message.business_connection_id.as_ref().map(|id| Captured {
+fn business(message: &TelegramMessage<'_>) -> Vec<CapturedCapability> {
+    let connection = message.business_connection_id.as_ref().map(|id| CapturedCapability {
         kind: BUSINESS_CONNECTION.into(),
         value: Secret::new(&**id),
         lifetime: None,

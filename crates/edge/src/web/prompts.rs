@@ -6,7 +6,7 @@ use posthouse_wire::{ActionId, MessageId, Outcome, ThreadId};
 use serde_json::{Value, json};
 
 use super::carry::{message_of, part};
-use super::hub::News;
+use super::hub::RoomUpdate;
 use super::{LIMIT, Web};
 use crate::split::{Unit, split};
 
@@ -53,7 +53,7 @@ impl Web {
     ) -> Result<(), ledger::Fault> {
         self.rooms.touch(&room.id, &prompt.message, at).await?;
         let data = json!({ "message_id": prompt.message, "prompt": shown_prompt(prompt) }).to_string();
-        self.hub.show(&room.id, News { name: "marks", data, at: Some(at), message: None });
+        self.hub.show(&room.id, RoomUpdate { name: "marks", data, at: Some(at), message: None });
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use relay::{Relay, STOP};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::hub::{MessageMark, News, NextNews, Watch};
+use super::hub::{MessageMark, NextUpdate, RoomUpdate, Watch};
 use super::prompts::shown_prompt;
 use super::streams::OpenStream;
 use super::{Web, bot_ref};
@@ -162,8 +162,8 @@ impl Watcher {
             }
             if let Some((_, message)) = self.past.pop_front() {
                 let prompt = prompt_of(&self.prompts, &message);
-                let news = self.web.news_of(self.open.tenant.as_str(), message, prompt).await;
-                return Some(self.shown(&news));
+                let update = self.web.update_of(self.open.tenant.as_str(), message, prompt).await;
+                return Some(self.shown(&update));
             }
             if let Some(place) = self.next_page {
                 // A failure ends the stream; the page then reconnects.
@@ -188,8 +188,8 @@ impl Watcher {
                 next = self.live.next() => next,
             };
             match next {
-                NextNews::News(news) => return Some(self.shown(&news)),
-                NextNews::Behind => self.look_back().await.ok()?,
+                NextUpdate::Update(update) => return Some(self.shown(&update)),
+                NextUpdate::Behind => self.look_back().await.ok()?,
             }
         }
     }
@@ -212,8 +212,8 @@ impl Watcher {
     }
 
     /// The event for the page. Its id is the time of the change, which the page sends when it reconnects.
-    fn shown(&mut self, news: &News) -> Event {
-        if let Some(message) = &news.message {
+    fn shown(&mut self, update: &RoomUpdate) -> Event {
+        if let Some(message) = &update.message {
             if !message.is_stop {
                 self.unanswered = (!message.by_agent).then(|| message.message.clone());
             }
@@ -223,8 +223,8 @@ impl Watcher {
                 self.wait_for(message.message.clone(), entry.clone(), message.is_stop);
             }
         }
-        let event = named(news.name, &news.data);
-        let Some(at) = news.at else { return event };
+        let event = named(update.name, &update.data);
+        let Some(at) = update.at else { return event };
         self.last = self.last.max(Some(at));
         event.id(self.last.unwrap_or(at).millis().to_string())
     }
@@ -260,7 +260,7 @@ impl Watcher {
                 self.web.turns.begin(&self.room, Duration::from_millis(ago), instant);
             }
             let data = json!({ "message_id": message }).to_string();
-            self.web.hub.show(&self.room, News { name: "delivered", data, at: None, message: None });
+            self.web.hub.show(&self.room, RoomUpdate { name: "delivered", data, at: None, message: None });
         }
         Ok(())
     }
@@ -303,16 +303,16 @@ impl Web {
         })
     }
 
-    pub(super) async fn news_of(
+    pub(super) async fn update_of(
         &self,
         whose: &str,
         message: RoomMessage,
         prompt: Option<&ShownPrompt>,
-    ) -> News {
+    ) -> RoomUpdate {
         let data = self.shown(whose, &message, prompt).await.to_string();
         let at = Some(changed(&message));
         let awaits = message.entry.filter(|_| message.delivered.is_none());
-        News {
+        RoomUpdate {
             name: "line",
             data,
             at,

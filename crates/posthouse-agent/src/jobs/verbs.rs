@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::rules::{self, ClaimRequest, RecordChange, RuleResult};
 use super::{
-    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, Marked, NewJob, RunOutcome,
-    Terms, Tick,
+    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, MarkResult, NewJob,
+    RunOutcome, Terms, Tick,
 };
 
 /// Storage of records. A rule may be called more than once: it is called again if the record was changed by
@@ -106,11 +106,11 @@ impl<B: Backend> JobStore for B {
         Ok(dispatched.unwrap_or(false))
     }
 
-    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault> {
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<MarkResult, Fault> {
         let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
         let marked =
             self.edit(&job, move |job| rules::mark(job, &claim, &outcome, terms.now(), &terms)).await?;
-        Ok(marked.unwrap_or(Marked::Fenced))
+        Ok(marked.unwrap_or(MarkResult::Fenced))
     }
 
     async fn due(&self, owner: &str) -> Result<Vec<DueJob>, Fault> {

@@ -258,14 +258,18 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
     output.card(&bot, &parts)
 }
 
-type Given = BTreeMap<String, PathBuf>;
+type SecretFiles = BTreeMap<String, PathBuf>;
 
-fn read_secrets(given: &Given) -> anyhow::Result<Map<String, Value>> {
+fn read_secrets(given: &SecretFiles) -> anyhow::Result<Map<String, Value>> {
     given.iter().map(|(name, file)| Ok((name.clone(), read_secret(file)?.expose().into()))).collect()
 }
 
 /// Every secret that the platform needs, from its file or from a prompt.
-async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
+async fn secrets(
+    client: &AdminClient,
+    platform: &str,
+    given: SecretFiles,
+) -> anyhow::Result<Map<String, Value>> {
     let mut secrets = read_secrets(&given)?;
     let known = client.get(&["platforms", platform], &[]).await?;
     for need in known["secrets"].as_array().into_iter().flatten() {

@@ -39,7 +39,7 @@ impl LaneKey {
 }
 
 /// The lane's queue is full.
-pub(super) struct Full;
+pub(super) struct LaneFull;
 
 impl Lanes {
     pub(super) fn enter(
@@ -48,11 +48,11 @@ impl Lanes {
         connections: &Arc<AgentConnections>,
         lane: LaneKey,
         job: QueuedAction,
-    ) -> Result<(), Full> {
+    ) -> Result<(), LaneFull> {
         let mut lanes = self.0.lock();
         if let Some(waiting) = lanes.get_mut(&lane) {
             if waiting.len() >= WAITING {
-                return Err(Full);
+                return Err(LaneFull);
             }
             waiting.push_back(job);
             return Ok(());

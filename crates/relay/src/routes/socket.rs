@@ -4,7 +4,7 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, CredentialRefusal, GatewayOwner, Metered, OverQuota, SocketPlace};
+use identity::{Authentication, CredentialRefusal, GatewayOwner, OverQuota, QuotaKind, SocketPlace};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
@@ -91,7 +91,7 @@ pub(super) async fn dial(
 /// Counts a dial as a request and as a socket of its agent and tenant.
 async fn within_quota(door: &RelayDoor, holder: &GatewayOwner) -> Result<SocketPlace, OverQuota> {
     let quotas = &door.relay.0.identity.quotas;
-    quotas.take(Metered::Request, &holder.tenant, Some(&holder.instance)).await?;
+    quotas.take(QuotaKind::Request, &holder.tenant, Some(&holder.instance)).await?;
     quotas.open_socket(&holder.tenant, &holder.instance).await
 }
 

@@ -22,7 +22,7 @@ use crate::agent_connections::{Role, State};
 use crate::media::PreparedEvent;
 use crate::turns::session_in;
 use crate::{Config, Relay};
-use held::{NextEntry, SetAside};
+use held::{HeldEntries, NextEntry};
 use lease::Lease;
 use preparation::Preparer;
 
@@ -47,7 +47,7 @@ pub(super) struct Delivery {
     /// Read from the ledger, not yet delivered.
     read: VecDeque<Entry>,
     /// Set aside while entries of other chats pass.
-    held: SetAside,
+    held: HeldEntries,
     /// Earliest time at which one of these may be delivered.
     look_again: Option<Instant>,
     /// This socket sends typing signs, so their absence shows that a turn has ended.
@@ -99,7 +99,7 @@ impl Delivery {
             outstanding: VecDeque::new(),
             lease: Lease::default(),
             read: VecDeque::new(),
-            held: SetAside::default(),
+            held: HeldEntries::default(),
             look_again: None,
             has_typed: false,
             more: false,

@@ -1,4 +1,4 @@
-//! Calls of one order, with its deadline and retries.
+//! Calls of one action, with its deadline and retries.
 
 use std::time::Duration;
 

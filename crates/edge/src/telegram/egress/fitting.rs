@@ -18,19 +18,19 @@ const AT_ONCE: usize = 2;
 
 /// Limits of concurrent splitting. Clones share them.
 #[derive(Clone)]
-pub(in crate::telegram) struct Fitting {
+pub(in crate::telegram) struct SplitLimits {
     in_all: Arc<Semaphore>,
     bots: Cache<BotId, Arc<Mutex<()>>>,
 }
 
-impl Default for Fitting {
+impl Default for SplitLimits {
     fn default() -> Self {
         let bots = Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(60)).build();
         Self { in_all: Arc::new(Semaphore::new(AT_ONCE)), bots }
     }
 }
 
-impl Fitting {
+impl SplitLimits {
     /// Chunks that each fit into one message, measured in visible characters.
     pub async fn chunks(&self, bot: &BotId, content: &str) -> Vec<String> {
         if content.len() <= SHORT {
@@ -64,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_text_leaves_the_async_workers_while_it_is_fitted() {
-        let (fitting, bot) = (Fitting::default(), BotId::from("7001"));
+        let (fitting, bot) = (SplitLimits::default(), BotId::from("7001"));
         let text = "some *words* of a long answer\n".repeat(2_000);
         let mut fitted = std::pin::pin!(fitting.chunks(&bot, &text));
         assert!(fitted.as_mut().now_or_never().is_none(), "it is fitted on the worker that asks for it");
@@ -77,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_texts_of_one_bot_leave_a_turn_for_another() {
-        let fitting = Fitting::default();
+        let fitting = SplitLimits::default();
         let noisy = fitting.bots.get_with_by_ref(&BotId::from("7001"), Arc::default);
         // One of its texts is being fitted, and more wait.
         let _own = noisy.lock().await;

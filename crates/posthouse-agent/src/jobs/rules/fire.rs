@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{RecordChange, RuleResult, advance, is_once, is_spent, recurring};
 use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
-use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, Marked, RunOutcome, Terms};
+use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, MarkResult, RunOutcome, Terms};
 
 /// A request to claim a fire.
 #[derive(Clone, Debug)]
@@ -126,9 +126,9 @@ pub(in crate::jobs) fn mark(
     outcome: &RunOutcome,
     now: Timestamp,
     terms: &Terms,
-) -> RuleResult<Marked> {
+) -> RuleResult<MarkResult> {
     if FireClaim::of(job).is_none_or(|held| !held.is_of(&claim.token)) {
-        return RuleResult::same(Marked::Fenced);
+        return RuleResult::same(MarkResult::Fenced);
     }
     let mut job = job.clone();
     job.set_time("last_run_at", Some(now), &terms.zone);
@@ -148,12 +148,12 @@ pub(in crate::jobs) fn mark(
         let counted = is_once(&job) && repeat.times.is_some() && repeat.completed > 0;
         let completed = repeat.completed + u64::from(!counted);
         if repeat.times.is_some_and(|times| completed >= times) {
-            return RuleResult::remove(Marked::Removed);
+            return RuleResult::remove(MarkResult::Removed);
         }
         job.set_completed(completed);
     }
     go_on(&mut job, base(now, claim.fire_at), terms);
-    RuleResult::keep(Marked::Kept(Box::new(job.clone())), job)
+    RuleResult::keep(MarkResult::Kept(Box::new(job.clone())), job)
 }
 
 /// Sets the state of a job after a run that was not its last by count.
