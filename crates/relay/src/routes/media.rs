@@ -13,7 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, GatewayOwner, QuotaKind};
+use identity::{Authentication, GatewayOwner, Principal, QuotaKind};
 use ledger::MediaRecord;
 use posthouse_time::Timepiece;
 use posthouse_wire::MediaId;
@@ -135,8 +135,8 @@ async fn permitted(
     if let Some(key) = key
         && let Some(record) = store.find_by_key(id, key).await?
     {
-        let principal = format!("agent:{}", record.instance);
-        RequestControl::proven(&head.extensions, &principal, Some(record.tenant.as_str()))?;
+        let limit_key = Principal::agent_limit_key(&record.instance);
+        RequestControl::proven(&head.extensions, &limit_key, Some(record.tenant.as_str()))?;
         quotas.take(QuotaKind::Request, &record.tenant, Some(&record.instance)).await?;
         return Ok(Some(record));
     }
