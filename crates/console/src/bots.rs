@@ -175,11 +175,11 @@ pub(crate) async fn platform(
     let Some(known) = console.edge.platform(&platform) else {
         return Err(not_kept(BotNotChanged::UnknownPlatform(platform)));
     };
-    let needs = known.needs().iter();
-    let secrets = needs.map(|need| ShownRequiredSecret {
-        name: need.name,
-        about: need.about,
-        generated: need.generated,
+    let required_secrets = known.required_secrets().iter();
+    let secrets = required_secrets.map(|secret| ShownRequiredSecret {
+        name: secret.name,
+        about: secret.about,
+        generated: secret.generated,
     });
     Ok(Json(ShownPlatform { secrets: secrets.collect(), platform }))
 }
@@ -228,7 +228,7 @@ fn named_secrets(
         let known = console
             .edge
             .platform(platform)
-            .is_none_or(|platform| platform.needs().iter().any(|need| need.name == name));
+            .is_none_or(|platform| platform.required_secrets().iter().any(|secret| secret.name == name));
         if !known {
             let detail = format!("a bot of platform `{platform}` has no secret `{name}`");
             return Err(AdminProblem::unfit("unknown_secret", detail));

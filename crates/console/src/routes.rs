@@ -54,7 +54,7 @@ pub struct Parts {
     /// Built-in platforms, on which every agent gets a conversation.
     pub built_in: Vec<Platform>,
     /// None if the chat page is switched off.
-    pub guests: Option<ChatPageParts>,
+    pub chat_page: Option<ChatPageParts>,
     pub timepiece: Timepiece,
     pub backup: Backup,
 }

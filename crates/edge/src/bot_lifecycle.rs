@@ -53,7 +53,7 @@ impl Edge {
             settings: draft.settings,
             credentials: draft.credentials,
         };
-        for need in platform.needs() {
+        for need in platform.required_secrets() {
             match bot.credentials.get(need.name) {
                 Some(secret) if !secret.is_empty() => {}
                 _ if need.generated => {
@@ -105,7 +105,7 @@ impl Edge {
             return Ok(Err(BotNotChanged::UnknownPlatform(bot_ref.platform.to_string())));
         };
         let mut draft = OpenedBot::clone(&bot);
-        for need in platform.needs() {
+        for need in platform.required_secrets() {
             match secrets.get(need.name) {
                 Some(secret) if secret.is_empty() => return Ok(Err(BotNotChanged::Missing(need.name))),
                 Some(secret) => draft.credentials.insert(need.name, secret.clone()),

@@ -282,7 +282,7 @@ impl Edge {
             EventDelivery::Fetched => {
                 platform.fetch(Arc::clone(bot), self.0.intake.clone(), stop.clone()).await;
             }
-            EventDelivery::Pushed if platform.needs().is_empty() => {}
+            EventDelivery::Pushed if platform.required_secrets().is_empty() => {}
             EventDelivery::Pushed => stop.cancelled().await,
         }
     }
@@ -327,7 +327,7 @@ impl Edge {
         loop {
             match platform.register(bot, door.as_deref()).await {
                 Ok(delivery) => {
-                    if !platform.needs().is_empty() {
+                    if !platform.required_secrets().is_empty() {
                         let how = if delivery == EventDelivery::Pushed { "webhook" } else { "polling" };
                         tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is registered with its platform and gets events by {how}");
                     }

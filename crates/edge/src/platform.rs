@@ -214,7 +214,7 @@ pub trait Platform: Send + Sync {
     fn stop_rule(&self) -> StopRule;
 
     /// The secrets its bots have.
-    fn needs(&self) -> &'static [RequiredSecret];
+    fn required_secrets(&self) -> &'static [RequiredSecret];
 
     /// Whether the bot's platform runs near this server (a stand-in, a self-hosted server), so that it can call an
     /// address that is not public.

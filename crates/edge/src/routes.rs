@@ -106,7 +106,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
 fn nobody(platform: &dyn Platform, bot_ref: &BotRef) -> Result<OpenedBot, Fault> {
     let mut credentials = Credentials::default();
-    for need in platform.needs() {
+    for need in platform.required_secrets() {
         credentials.insert(need.name, vault::random_hex(32)?);
     }
     Ok(OpenedBot {

@@ -87,7 +87,7 @@ pub struct Telegram {
     families: Cache<(BotId, i64, i64), Arc<[i64]>>,
     /// The messages that final drafts became, by chat and draft.
     finals: Cache<(BotId, i64, i64), MessageId>,
-    fitting: egress::SplitLimits,
+    split_limits: egress::SplitLimits,
     refused_tokens: refused_tokens::RefusedTokens,
 }
 
@@ -105,7 +105,7 @@ impl Telegram {
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
             finals: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(600)).build(),
-            fitting: egress::SplitLimits::default(),
+            split_limits: egress::SplitLimits::default(),
             refused_tokens: refused_tokens::RefusedTokens::default(),
         }
     }
@@ -175,7 +175,7 @@ impl Platform for Telegram {
         StopRule::InterruptIfTyping
     }
 
-    fn needs(&self) -> &'static [RequiredSecret] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[
             RequiredSecret { name: TOKEN, about: "the token that @BotFather gave the bot", generated: false },
             RequiredSecret {

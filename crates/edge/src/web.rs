@@ -149,7 +149,7 @@ impl Platform for Web {
         StopRule::Interrupt
     }
 
-    fn needs(&self) -> &'static [RequiredSecret] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[]
     }
 

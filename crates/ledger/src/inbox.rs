@@ -233,7 +233,7 @@ pub trait Inbox: StaleEntries {
         &self,
         of: &InstanceId,
         entry: &EntryId,
-        how: FailedDelivery,
+        failure: FailedDelivery,
     ) -> Result<bool, Fault>;
     /// Drops an entry that nobody needs any more. An entry that has ended does not change. Returns the
     /// dropped amount.

@@ -31,7 +31,7 @@ impl Platform for Pigeon {
         StopRule::Text
     }
 
-    fn needs(&self) -> &'static [RequiredSecret] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[
             RequiredSecret { name: "token", about: "the token on its ring", generated: false },
             RequiredSecret {

@@ -129,7 +129,7 @@ impl TestServer {
             admin: AdminDoor::new(identity.authenticator.clone()),
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
-            guests: Some(ChatPageParts {
+            chat_page: Some(ChatPageParts {
                 web: Arc::new(Web::new(
                     ledger.rooms(),
                     ledger.invitations(),

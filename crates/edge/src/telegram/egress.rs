@@ -2,10 +2,10 @@
 
 mod call_with_deadline;
 mod drafts;
-mod fitting;
 mod media;
 mod prompts;
 mod reactions;
+mod split_limits;
 mod threads;
 
 use posthouse_wire::action::Metadata;
@@ -20,10 +20,10 @@ use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{CallsWithDeadline, RepeatRule};
-pub(super) use fitting::SplitLimits;
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
+pub(super) use split_limits::SplitLimits;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
@@ -177,7 +177,7 @@ impl CallsWithDeadline<'_> {
             Ok(place) => place,
             Err(error) => return Outcome::failed(error),
         };
-        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
+        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
@@ -209,7 +209,7 @@ impl CallsWithDeadline<'_> {
         let Ok(message) = message_id.as_str().parse::<i64>() else {
             return Outcome::failed("message to edit not found");
         };
-        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
+        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }

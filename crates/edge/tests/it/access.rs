@@ -39,7 +39,7 @@ impl Platform for Pigeon {
         Descriptor::new("pigeon", "Pigeon")
     }
 
-    fn needs(&self) -> &'static [RequiredSecret] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[]
     }
 

@@ -154,13 +154,13 @@ impl Inbox for Sqlite {
         &self,
         of: &InstanceId,
         entry: &EntryId,
-        how: FailedDelivery,
+        failure: FailedDelivery,
     ) -> Result<bool, Fault> {
         let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
         let (of, entry) = (of.clone(), entry.clone());
         self.write_for(owner, move |db| {
             let Some(id) = entry.bytes() else { return Ok(false) };
-            let (poison, loss) = match how {
+            let (poison, loss) = match failure {
                 FailedDelivery::Poison => (1, 0),
                 FailedDelivery::ConnectionLost => (0, 1),
             };

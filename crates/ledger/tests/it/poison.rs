@@ -5,8 +5,8 @@ use crate::book::{Book, minutes};
 
 const HERON: &str = "inst_heron";
 
-async fn record_failed_delivery(book: &Book, entry: &EntryId, how: FailedDelivery) -> bool {
-    book.ledger.inbox().record_failed_delivery(&HERON.into(), entry, how).await.unwrap()
+async fn record_failed_delivery(book: &Book, entry: &EntryId, failure: FailedDelivery) -> bool {
+    book.ledger.inbox().record_failed_delivery(&HERON.into(), entry, failure).await.unwrap()
 }
 
 fn of_heron() -> DeadLetterFilter {

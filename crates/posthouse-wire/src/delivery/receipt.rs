@@ -6,14 +6,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::CorrelationId;
 
-/// Receipt for a delivery that the substrate accepted.
+/// Receipt for a delivery that the receiver accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryReceipt {
-    /// Time of the substrate's acknowledgement, in ms.
+    /// Time of the receiver's acknowledgement, in ms.
     pub delivered_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<String>,
-    /// The session that got it, if the substrate knows.
+    /// The session that got it, if the receiver knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Accepted, but not pushed to the agent yet. Not a failure.

@@ -379,8 +379,15 @@ impl Socket {
         Ok(())
     }
 
-    pub(super) async fn record_failed_delivery(&mut self, entry: &EntryId, how: FailedDelivery) {
-        match self.relay.0.inboxes.records().record_failed_delivery(&self.holder.instance, entry, how).await {
+    pub(super) async fn record_failed_delivery(&mut self, entry: &EntryId, failure: FailedDelivery) {
+        match self
+            .relay
+            .0
+            .inboxes
+            .records()
+            .record_failed_delivery(&self.holder.instance, entry, failure)
+            .await
+        {
             Ok(true) => {
                 self.relay.0.metrics.entries_dead.inc();
                 tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");

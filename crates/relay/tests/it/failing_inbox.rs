@@ -82,9 +82,9 @@ impl Inbox for FailingInbox {
         &self,
         of: &InstanceId,
         entry: &EntryId,
-        how: FailedDelivery,
+        failure: FailedDelivery,
     ) -> Result<bool, Fault> {
-        self.inner.record_failed_delivery(of, entry, how).await
+        self.inner.record_failed_delivery(of, entry, failure).await
     }
 
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault> {
