@@ -22,8 +22,6 @@ pub enum Notification {
     ClientEnded { client: String },
     /// A login has ended.
     LoginEnded { login: String },
-    /// Anything in the roster may have changed. Cached data may be stale.
-    RosterChanged,
     /// A gateway credential was revoked. Its sockets must close.
     Revoked { gateway: String },
     /// An agent was deleted with everything that belonged to it.
@@ -87,13 +85,17 @@ impl Listener {
 mod tests {
     use super::*;
 
+    fn arrived() -> Notification {
+        Notification::Arrived { instance: "inst_heron".to_owned() }
+    }
+
     #[tokio::test]
     async fn every_listener_receives_every_notification() {
         let bus = Bus::local();
         let (mut one, mut two) = (bus.listen(), bus.listen());
-        bus.publish(Notification::RosterChanged);
-        assert_eq!(one.next().await, BusEvent::Notification(Notification::RosterChanged));
-        assert_eq!(two.next().await, BusEvent::Notification(Notification::RosterChanged));
+        bus.publish(arrived());
+        assert_eq!(one.next().await, BusEvent::Notification(arrived()));
+        assert_eq!(two.next().await, BusEvent::Notification(arrived()));
     }
 
     #[tokio::test]
@@ -101,7 +103,7 @@ mod tests {
         let bus = Bus::local();
         let mut slow = bus.listen();
         for _ in 0..=WAITING {
-            bus.publish(Notification::RosterChanged);
+            bus.publish(arrived());
         }
         assert_eq!(slow.next().await, BusEvent::Missed);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Arm, Armed, Due, NewAlarm, Settled};
+use ledger::{Arm, ArmResult, Armed, Due, NewAlarm};
 use posthouse_time::Moment;
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{JobId, ScheduleId, TenantId};
@@ -105,7 +105,7 @@ impl Clock {
                 );
             }
             let next_us = Some(clock.now_us().saturating_add(micros(REGISTRATION_CHECK)));
-            clock.settle_at_last(&alarm, Settled::PutBack { next_us }).await;
+            clock.settle_at_last(&alarm, ArmResult::PutBack { next_us }).await;
         });
     }
 }

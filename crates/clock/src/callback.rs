@@ -30,12 +30,12 @@ pub(crate) struct Callback {
 #[async_trait]
 impl FireTarget for Callback {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
-        let Some(base) = &arm.callback else { return unheard("the agent has no callback URL", true) };
+        let Some(base) = &arm.callback else { return no_answer("the agent has no callback URL", true) };
         let proof = match mint::proof(&self.signer, &self.issuer, arm, self.timepiece.now()) {
             Ok(proof) => proof,
             Err(fault) => {
                 tracing::error!(%fault, "could not sign a fire");
-                return unheard("the server could not sign the fire", true);
+                return no_answer("the server could not sign the fire", true);
             }
         };
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
@@ -55,7 +55,7 @@ impl FireTarget for Callback {
                 retry_after: answer.headers.get(RETRY_AFTER).and_then(seconds),
             },
             Err(fault) => {
-                FireOutcome::Unheard { nothing_was_sent: fault.nothing_was_sent(), why: fault.to_string() }
+                FireOutcome::NoAnswer { nothing_was_sent: fault.nothing_was_sent(), why: fault.to_string() }
             }
         }
     }
@@ -66,8 +66,8 @@ impl FireTarget for Callback {
     }
 }
 
-fn unheard(why: &str, nothing_was_sent: bool) -> FireOutcome {
-    FireOutcome::Unheard { why: why.to_owned(), nothing_was_sent }
+fn no_answer(why: &str, nothing_was_sent: bool) -> FireOutcome {
+    FireOutcome::NoAnswer { why: why.to_owned(), nothing_was_sent }
 }
 
 /// Reads `Retry-After` in seconds. A date is ignored; the retry table decides then.

@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 /// the held ones. It is noted here, and the receiver of the claim checks the note. Keys are never reused, so an
 /// unused note is harmless.
 #[derive(Clone, Default)]
-pub(crate) struct CancelledDuringClaim(Arc<Mutex<Notes>>);
+pub(crate) struct CancelledDuringClaim(Arc<Mutex<CancelledKeys>>);
 
 #[derive(Default)]
-struct Notes {
+struct CancelledKeys {
     claims: usize,
     keys: HashSet<ArmKey>,
 }
 
 /// A claim in progress, from before its request until all its arms are held or dropped.
-pub(crate) struct Claiming(Arc<Mutex<Notes>>);
+pub(crate) struct Claiming(Arc<Mutex<CancelledKeys>>);
 
 impl CancelledDuringClaim {
     pub fn claiming(&self) -> Claiming {

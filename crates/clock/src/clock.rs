@@ -84,7 +84,7 @@ pub(crate) struct Inner {
     pub prewake: Prewake,
     /// Stamps of external schedulers that were used, kept for as long as they would be accepted.
     pub used_stamps: Cache<(i64, [u8; 32]), ()>,
-    /// Instances with an arm that failed or was given up. Only for these a sign of life leads to a lookup.
+    /// Instances with an arm that failed or was given up. Dead arms are looked up only for these agents.
     pub troubled: DashSet<InstanceId>,
     /// Name of this node in leases.
     pub owner: String,

@@ -40,7 +40,7 @@ type Claim = BoxFuture<'static, Claimed>;
 type Claimed = (Claiming, Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
 
 /// Which arms to claim.
-enum Wanted {
+enum ArmsToClaim {
     /// Due now, from the heap. Their tenants are not known yet.
     Due(Vec<ArmKey>),
     /// Parked until now. Each already has a place reserved.
@@ -48,7 +48,7 @@ enum Wanted {
 }
 
 /// State of the loop between two rounds.
-struct Hands {
+struct LoopState {
     claims: FuturesOrdered<Claim>,
     ready: BinaryHeap<Reverse<Ready>>,
     /// Per agent with a backlog: when the last of its fires is released.
@@ -66,40 +66,40 @@ impl Clock {
     pub(crate) async fn keep_due(&self) -> Result<(), Fault> {
         // A shutdown waits until the arms held here have been put back.
         let _tracked = self.0.tasks.token();
-        let mut hands =
-            Hands { claims: FuturesOrdered::new(), ready: BinaryHeap::new(), spread: HashMap::new() };
+        let mut state =
+            LoopState { claims: FuturesOrdered::new(), ready: BinaryHeap::new(), spread: HashMap::new() };
         self.0.lead.store(self.wall_lead(), Ordering::Relaxed);
         loop {
-            if let Err(fault) = self.reach_out().await {
+            if let Err(fault) = self.fill_heap().await {
                 tracing::error!(%fault, "could not read due arms from the ledger; retrying");
                 tokio::select! {
                     () = self.0.closing.cancelled() => break,
                     () = self.0.timepiece.after(TROUBLE) => continue,
                 }
             }
-            self.notice_step(&mut hands).await;
-            self.claim_near(&mut hands);
-            self.let_go_due(&mut hands);
-            let wake = self.next_look(&hands);
+            self.notice_step(&mut state).await;
+            self.claim_near(&mut state);
+            self.release_due(&mut state);
+            let wake = self.next_round(&state);
             tokio::select! {
                 biased;
                 () = self.0.closing.cancelled() => break,
                 () = self.0.heap.nudge.notified() => {}
-                Some(claimed) = hands.claims.next() => self.receive(claimed, &mut hands).await,
+                Some(claimed) = state.claims.next() => self.receive(claimed, &mut state).await,
                 () = self.0.timepiece.until(wake) => {}
             }
         }
-        while let Some(claimed) = hands.claims.next().await {
-            self.receive(claimed, &mut hands).await;
+        while let Some(claimed) = state.claims.next().await {
+            self.receive(claimed, &mut state).await;
         }
-        for Reverse(ready) in hands.ready.drain() {
+        for Reverse(ready) in state.ready.drain() {
             self.put_back(&ready.arm).await;
         }
         Ok(())
     }
 
     /// Fills the heap up to the horizon, well before its entries run out.
-    async fn reach_out(&self) -> Result<(), Fault> {
+    async fn fill_heap(&self) -> Result<(), Fault> {
         let horizon = micros(self.0.config.horizon.0);
         let (now, reached) = (self.now_us(), self.0.heap.reaches_us());
         if reached > now.saturating_add(horizon / 3) {
@@ -130,13 +130,13 @@ impl Clock {
         }
     }
 
-    fn claim_near(&self, hands: &mut Hands) {
+    fn claim_near(&self, state: &mut LoopState) {
         loop {
             let parked = self.0.held.unpark(BATCH);
             if parked.is_empty() {
                 break;
             }
-            self.start_claiming(Wanted::Parked(parked), hands);
+            self.start_claiming(ArmsToClaim::Parked(parked), state);
         }
         let guard = self.0.config.guard_us();
         let now = self.now_us();
@@ -144,40 +144,40 @@ impl Clock {
         if !near {
             return;
         }
-        let mut room = self.room(hands);
+        let mut room = self.room(state);
         while room > 0 {
             let keys = self.0.heap.pop(now + STRIDE_US - guard, BATCH.min(room));
             if keys.is_empty() {
                 break;
             }
             room -= keys.len();
-            self.start_claiming(Wanted::Due(keys), hands);
+            self.start_claiming(ArmsToClaim::Due(keys), state);
         }
         self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
     }
 
     /// How many more arms may be taken out of the heap. Even when all places are in use, one batch at a time is
     /// taken: only then the tenants of the arms are known, and one of them may be a tenant that holds none.
-    fn room(&self, hands: &Hands) -> usize {
-        match hands.claims.len() {
+    fn room(&self, state: &LoopState) -> usize {
+        match state.claims.len() {
             0 => self.0.held.room().max(BATCH),
             claims => self.0.held.room().saturating_sub(claims * BATCH),
         }
     }
 
-    fn start_claiming(&self, wanted: Wanted, hands: &mut Hands) {
+    fn start_claiming(&self, wanted: ArmsToClaim, state: &mut LoopState) {
         let claiming = self.0.cancelled.claiming();
         let (clock, asked) = (self.clone(), wanted.keys().to_vec());
         let claim = self.0.tasks.spawn(async move { clock.claim(wanted).await });
-        hands.claims.push_back(Box::pin(async move {
+        state.claims.push_back(Box::pin(async move {
             (claiming, asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
         }));
     }
 
-    async fn claim(&self, wanted: Wanted) -> Result<Vec<Arm>, ledger::Fault> {
+    async fn claim(&self, wanted: ArmsToClaim) -> Result<Vec<Arm>, ledger::Fault> {
         let keys = match wanted {
-            Wanted::Due(keys) => self.0.held.reserve(self.0.arms.tenants(keys).await?),
-            Wanted::Parked(keys) => keys,
+            ArmsToClaim::Due(keys) => self.0.held.reserve(self.0.arms.tenants(keys).await?),
+            ArmsToClaim::Parked(keys) => keys,
         };
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -185,7 +185,7 @@ impl Clock {
         self.0.arms.claim(keys, &self.0.owner, self.lease_until()).await
     }
 
-    async fn receive(&self, (_claiming, asked, claimed): Claimed, hands: &mut Hands) {
+    async fn receive(&self, (_claiming, asked, claimed): Claimed, state: &mut LoopState) {
         let now = self.now_us();
         let claimed = match claimed {
             Ok(claimed) => claimed,
@@ -197,7 +197,7 @@ impl Clock {
                 return asked.into_iter().for_each(|key| self.0.heap.push(Due { next_us, key }));
             }
         };
-        hands.spread.retain(|_, last| *last > now);
+        state.spread.retain(|_, last| *last > now);
         for arm in claimed {
             self.0.held.insert(arm.key, &arm.tenant, Stage::Waiting);
             if self.0.cancelled.has(arm.key) {
@@ -208,8 +208,8 @@ impl Clock {
             if arm.next_us > now.saturating_add(FAR_US) && self.put_back(&arm).await {
                 continue;
             }
-            let at_us = self.instant(&arm, now, &mut hands.spread);
-            hands.ready.push(Reverse(Ready { at_us, key: arm.key, arm: Box::new(arm) }));
+            let at_us = self.instant(&arm, now, &mut state.spread);
+            state.ready.push(Reverse(Ready { at_us, key: arm.key, arm: Box::new(arm) }));
         }
         // Frees the places of arms that were cancelled before their claim committed.
         self.0.held.release(&asked);
@@ -235,7 +235,7 @@ impl Clock {
 
     /// Handles a step of the wall clock. Due times are wall times: they wait for the wall clock, also after it was
     /// set back. Pauses between attempts are durations: the ledger recomputes what is left of each.
-    async fn notice_step(&self, hands: &mut Hands) {
+    async fn notice_step(&self, state: &mut LoopState) {
         let lead = self.wall_lead();
         let before = self.0.lead.swap(lead, Ordering::Relaxed);
         if before.abs_diff(lead) <= STEP_US {
@@ -250,20 +250,20 @@ impl Clock {
             }
         }
         let (retries, fires): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut hands.ready).into_iter().partition(|Reverse(ready)| ready.arm.attempts > 0);
-        hands.ready = fires.into();
+            std::mem::take(&mut state.ready).into_iter().partition(|Reverse(ready)| ready.arm.attempts > 0);
+        state.ready = fires.into();
         for Reverse(ready) in retries {
             if !self.put_back(&ready.arm).await {
-                hands.ready.push(Reverse(ready));
+                state.ready.push(Reverse(ready));
             }
         }
     }
 
-    fn let_go_due(&self, hands: &mut Hands) {
+    fn release_due(&self, state: &mut LoopState) {
         let now = self.now_us();
         let mut queue = self.0.queue.lock();
-        while hands.ready.peek().is_some_and(|Reverse(ready)| ready.at_us <= now)
-            && let Some(Reverse(ready)) = hands.ready.pop()
+        while state.ready.peek().is_some_and(|Reverse(ready)| ready.at_us <= now)
+            && let Some(Reverse(ready)) = state.ready.pop()
         {
             let Some(target) = self.target_of(&ready.arm) else {
                 self.wait_for_target(*ready.arm);
@@ -279,20 +279,20 @@ impl Clock {
     }
 
     /// First whole millisecond at which there may be something to do.
-    fn next_look(&self, hands: &Hands) -> Moment {
+    fn next_round(&self, state: &LoopState) -> Moment {
         let guard = self.0.config.guard_us();
         // Without room the heap waits for a claim to return.
-        let full = self.room(hands) == 0;
+        let full = self.room(state) == 0;
         let claim =
             self.0.heap.earliest_us().filter(|_| !full).map(|next| next.saturating_add(guard - AHEAD_US));
-        let ready = hands.ready.peek().map(|Reverse(ready)| ready.at_us);
+        let ready = state.ready.peek().map(|Reverse(ready)| ready.at_us);
         let refill = self.0.heap.reaches_us().saturating_sub(micros(self.0.config.horizon.0) / 3);
         let earliest = claim.into_iter().chain(ready).fold(refill, i64::min);
         Moment::from_millis(earliest.div_euclid(1000) + i64::from(earliest.rem_euclid(1000) != 0))
     }
 }
 
-impl Wanted {
+impl ArmsToClaim {
     fn keys(&self) -> &[ArmKey] {
         match self {
             Self::Due(keys) | Self::Parked(keys) => keys,

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ledger::{Arm, Settled};
+use ledger::{Arm, ArmResult};
 use posthouse_wire::cron::{SIGNATURE, Stamp};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 use serde::Deserialize;
@@ -24,7 +24,7 @@ struct Call {
 }
 
 /// Answer to the external scheduler.
-enum Relayed {
+enum SchedulerAnswer {
     /// The arm has ended; nothing is left to do.
     Over(&'static str),
     /// It should call again after this many seconds.
@@ -60,11 +60,11 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
         );
     };
     match clock.relayed(&call).await {
-        Ok(Relayed::Over(status)) => Json(json!({ "status": status })).into_response(),
-        Ok(Relayed::NotYet { seconds }) => {
+        Ok(SchedulerAnswer::Over(status)) => Json(json!({ "status": status })).into_response(),
+        Ok(SchedulerAnswer::NotYet { seconds }) => {
             with_retry_after(refused(StatusCode::CONFLICT, "not_due", "the arm is not due yet"), seconds)
         }
-        Ok(Relayed::Failed { error, status }) => {
+        Ok(SchedulerAnswer::Failed { error, status }) => {
             (StatusCode::BAD_GATEWAY, Json(json!({ "error": error, "status": status }))).into_response()
         }
         Err(fault) => unavailable(&fault),
@@ -78,11 +78,11 @@ impl Clock {
         self.0.used_stamps.entry((stamp.at, digest)).or_insert(()).is_fresh()
     }
 
-    async fn relayed(&self, call: &Call) -> Result<Relayed, Fault> {
+    async fn relayed(&self, call: &Call) -> Result<SchedulerAnswer, Fault> {
         let pending = self.0.arms.pending(&call.instance_id, &call.job_id).await?;
         let Some(arm) = pending.filter(|arm| arm.schedule == call.schedule_id) else {
             let ending = self.0.arms.ending(&call.instance_id, &call.schedule_id).await?;
-            return Ok(Relayed::Over(match ending.as_deref() {
+            return Ok(SchedulerAnswer::Over(match ending.as_deref() {
                 Some("superseded" | "missed" | "dead") => "superseded",
                 Some("cancelled") => "cancelled",
                 Some("delivered" | "dropped" | "duplicate" | "overlap") => "delivered",
@@ -92,7 +92,7 @@ impl Clock {
         let early_us = arm.fire_at.due_us() + self.0.config.guard_us() - self.now_us();
         if early_us > 0 {
             let seconds = u32::try_from(early_us / 1_000_000 + 1).unwrap_or(u32::MAX);
-            return Ok(Relayed::NotYet { seconds });
+            return Ok(SchedulerAnswer::NotYet { seconds });
         }
         let claiming = self.0.cancelled.claiming();
         let claimed = self.0.arms.claim(vec![arm.key], &self.0.owner, self.lease_until()).await?;
@@ -102,7 +102,7 @@ impl Clock {
                 self.fire_for_external_scheduler(arm).await
             }
             // The main loop already holds it, or it was cancelled during the claim.
-            _ => Ok(Relayed::Failed { error: "agent_unreachable", status: None }),
+            _ => Ok(SchedulerAnswer::Failed { error: "agent_unreachable", status: None }),
         }
     }
 
@@ -116,23 +116,23 @@ impl Clock {
         is_ours
     }
 
-    async fn fire_for_external_scheduler(&self, arm: Arm) -> Result<Relayed, Fault> {
+    async fn fire_for_external_scheduler(&self, arm: Arm) -> Result<SchedulerAnswer, Fault> {
         let settled = match self.target_of(&arm) {
             Some(target) => self.attempt(&*target, &arm).await,
-            None => Settled::PutBack { next_us: None },
+            None => ArmResult::PutBack { next_us: None },
         };
         let heard = match &settled {
-            Settled::Ended { fate, .. } if fate.is_taken() => Relayed::Over(match fate {
+            ArmResult::Ended { fate, .. } if fate.is_taken() => SchedulerAnswer::Over(match fate {
                 ledger::ArmFate::Gone => "gone",
                 _ => "delivered",
             }),
-            Settled::Postponed { attempt, .. }
-            | Settled::Dead { attempt }
-            | Settled::Ended { attempt, .. } => Relayed::Failed {
+            ArmResult::Postponed { attempt, .. }
+            | ArmResult::Dead { attempt }
+            | ArmResult::Ended { attempt, .. } => SchedulerAnswer::Failed {
                 error: if attempt.status.is_some() { "agent_status" } else { "agent_unreachable" },
                 status: attempt.status,
             },
-            Settled::PutBack { .. } => Relayed::Failed { error: "agent_unreachable", status: None },
+            ArmResult::PutBack { .. } => SchedulerAnswer::Failed { error: "agent_unreachable", status: None },
         };
         self.settle_at_last(&arm, settled).await;
         Ok(heard)

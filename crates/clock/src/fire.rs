@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Arm, ArmFate, FireAttempt, Settled, Successor};
+use ledger::{Arm, ArmFate, ArmResult, FireAttempt, Successor};
 use posthouse_time::Moment;
 use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Fired, Provision};
@@ -71,7 +71,7 @@ impl Clock {
         }
         // The wall clock may have been set back while the fire waited for its place.
         let settled = if self.now_us() < held.not_before_us {
-            Settled::PutBack { next_us: None }
+            ArmResult::PutBack { next_us: None }
         } else {
             match missed::decide(arm, self.now_us()) {
                 MissedDecision::Fire => self.attempt(&*held.target, arm).await,
@@ -83,7 +83,7 @@ impl Clock {
 
     /// Records the outcome, and retries until the ledger has stored it: an accepted fire must be on record
     /// before anything else happens to the arm. The arm stays held meanwhile, so it does not fire again.
-    pub(crate) async fn settle_at_last(&self, arm: &Arm, settled: Settled) {
+    pub(crate) async fn settle_at_last(&self, arm: &Arm, settled: ArmResult) {
         let mut pause = TROUBLE;
         while let Err(fault) = self.settle(arm, settled.clone()).await {
             tracing::error!(%fault, job.id = %arm.job, "could not record the outcome of a fire; retrying");
@@ -95,13 +95,13 @@ impl Clock {
         }
     }
 
-    fn pass_over(&self, arm: &Arm, also: Vec<FireAt>, next: Option<FireAt>, then: Vec<FireAt>) -> Settled {
+    fn pass_over(&self, arm: &Arm, also: Vec<FireAt>, next: Option<FireAt>, then: Vec<FireAt>) -> ArmResult {
         let times = 1 + also.len();
-        let missed = metrics::Fate { fate: ArmFate::Missed.word() };
+        let missed = metrics::FireLabel { fate: ArmFate::Missed.word() };
         self.0.metrics.fires.get_or_create(&missed).inc_by(times as u64);
         tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, times,
             "skipped due times that have passed, as the job's policy says");
-        Settled::Ended {
+        ArmResult::Ended {
             fate: ArmFate::Missed,
             attempt: FireAttempt { late_ms: self.late_ms(arm), ..FireAttempt::default() },
             missed: also,
@@ -115,7 +115,7 @@ impl Clock {
     }
 
     /// Makes one attempt and decides what happens to the arm.
-    pub(crate) async fn attempt(&self, target: &dyn FireTarget, arm: &Arm) -> Settled {
+    pub(crate) async fn attempt(&self, target: &dyn FireTarget, arm: &Arm) -> ArmResult {
         let started = self.0.timepiece.instant();
         let late_ms = self.late_ms(arm);
         let past_guard = Duration::from_millis(u64::try_from(late_ms).unwrap_or(0))
@@ -128,7 +128,7 @@ impl Clock {
         match &outcome {
             FireOutcome::Accepted { status, fired } => {
                 let fate = fate(*fired);
-                self.0.metrics.fires.get_or_create(&metrics::Fate { fate: fate.word() }).inc();
+                self.0.metrics.fires.get_or_create(&metrics::FireLabel { fate: fate.word() }).inc();
                 if past_guard > LATE {
                     self.0.metrics.late_runs.inc();
                 }
@@ -136,7 +136,7 @@ impl Clock {
                     self.0.metrics.waking.observe(now.since(since).as_secs_f64());
                     self.0.prewake.forget(&arm.instance);
                 }
-                Settled::Ended {
+                ArmResult::Ended {
                     fate,
                     attempt: FireAttempt { status: Some(*status), late_ms, ..FireAttempt::default() },
                     missed: Vec::new(),
@@ -154,18 +154,18 @@ impl Clock {
         took: Duration,
         now: Moment,
         late_ms: i64,
-    ) -> Settled {
+    ) -> ArmResult {
         let (status, error, asked) = match outcome {
             FireOutcome::Refused { status, retry_after } => {
                 (Some(*status), format!("answered {status}"), *retry_after)
             }
             // The agent may have got the call. A second call before the first has certainly ended might run the
             // job twice.
-            FireOutcome::Unheard { why, nothing_was_sent: false } => {
+            FireOutcome::NoAnswer { why, nothing_was_sent: false } => {
                 let rest = ATTEMPT_TIMEOUT.saturating_sub(took);
                 (None, why.clone(), Some(rest).filter(|rest| *rest > Duration::from_secs(1)))
             }
-            FireOutcome::Unheard { why, .. } => (None, why.clone(), None),
+            FireOutcome::NoAnswer { why, .. } => (None, why.clone(), None),
             FireOutcome::Accepted { .. } => (None, String::new(), None),
         };
         let label = if status.is_some() { "status" } else { "unreachable" };
@@ -179,26 +179,26 @@ impl Clock {
             self.0.troubled.insert(arm.instance.clone());
             arm.poked || (outcome.is_asleep() && self.poke(arm, "asleep").await)
         };
-        let unsure = matches!(outcome, FireOutcome::Unheard { nothing_was_sent: false, .. });
+        let unsure = matches!(outcome, FireOutcome::NoAnswer { nothing_was_sent: false, .. });
         let attempt = FireAttempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
-            Some((next_us, pause)) => Settled::Postponed { attempt, next_us, pause, poked },
+            Some((next_us, pause)) => ArmResult::Postponed { attempt, next_us, pause, poked },
             None => self.given_up(arm, attempt),
         }
     }
 
-    fn given_up(&self, arm: &Arm, attempt: FireAttempt) -> Settled {
+    fn given_up(&self, arm: &Arm, attempt: FireAttempt) -> ArmResult {
         self.0.metrics.dead.inc();
         tracing::error!(instance.id = %arm.instance, job.id = %arm.job, fire_at = %arm.fire_at,
             "a fire was given up after {} attempts", arm.attempts + 1);
         match self.next_known(arm) {
-            Some(successor) => Settled::Ended {
+            Some(successor) => ArmResult::Ended {
                 fate: ArmFate::Dead,
                 attempt,
                 missed: Vec::new(),
                 successor: Some(successor),
             },
-            None => Settled::Dead { attempt },
+            None => ArmResult::Dead { attempt },
         }
     }
 
@@ -225,7 +225,7 @@ impl Clock {
     }
 
     /// Records the outcome of a held arm and releases it.
-    async fn settle(&self, arm: &Arm, settled: Settled) -> Result<(), Fault> {
+    async fn settle(&self, arm: &Arm, settled: ArmResult) -> Result<(), Fault> {
         let next = self.0.arms.settle(arm.key, &self.0.owner, settled, self.0.timepiece.now()).await?;
         self.0.held.remove(arm.key);
         // The main loop may be waiting for a free place.
@@ -244,7 +244,7 @@ impl Clock {
         if !self.0.held.contains(arm.key) {
             return true;
         }
-        let put_back = self.settle(arm, Settled::PutBack { next_us: None }).await;
+        let put_back = self.settle(arm, ArmResult::PutBack { next_us: None }).await;
         if let Err(fault) = &put_back {
             tracing::error!(%fault, "could not release a held arm");
         }

@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 
 /// Arms by due time, earliest first.
 pub(crate) struct Heap {
-    near: Mutex<Near>,
+    near: Mutex<HeapState>,
     /// Notified when an entry arrives that is earlier than all others.
     pub nudge: Notify,
 }
 
-struct Near {
+struct HeapState {
     heap: BinaryHeap<Reverse<Due>>,
     /// Everything due before this is in the heap. Later arms are only in the ledger.
     reaches_us: i64,
@@ -24,7 +24,7 @@ struct Near {
 
 impl Heap {
     pub fn new() -> Self {
-        let near = Near { heap: BinaryHeap::new(), reaches_us: i64::MIN };
+        let near = HeapState { heap: BinaryHeap::new(), reaches_us: i64::MIN };
         Self { near: Mutex::new(near), nudge: Notify::new() }
     }
 

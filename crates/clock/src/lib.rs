@@ -40,7 +40,7 @@ pub use clock::{Clock, Parts};
 pub use config::Config;
 pub use fault::Fault;
 pub use metrics::Metrics;
-pub use operator::{ByHand, JobFilter, JobStanding};
+pub use operator::{JobFilter, JobStanding, ManualFire};
 pub use routes::{OPENAPI, OPERATIONS, render_fire, routes};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.

@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Fate {
+pub(crate) struct FireLabel {
     pub fate: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub struct Metrics {
     pub(crate) near: Gauge,
     pub(crate) in_flight: Gauge,
     pub(crate) arms: Family<ArmLabel, Counter>,
-    pub(crate) fires: Family<Fate, Counter>,
+    pub(crate) fires: Family<FireLabel, Counter>,
     pub(crate) attempts_failed: Family<ArmLabel, Counter>,
     pub(crate) late_runs: Counter,
     pub(crate) dead: Counter,

@@ -21,12 +21,12 @@ pub struct JobStanding {
 
 /// Outcome of a fire by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ByHand {
+pub enum ManualFire {
     /// The agent's answer.
     Answered {
         status: u16,
     },
-    Unheard {
+    NoAnswer {
         why: String,
     },
     /// The job is not armed, so there is no known target.
@@ -68,22 +68,22 @@ impl Clock {
 
     /// Fires a job once now, in addition to its arm. The arm stays: firing it early would make a stock agent arm
     /// the same time again and lose the job (contract section 3.2).
-    pub async fn fire_now(&self, instance: &InstanceId, job: &JobId) -> Result<ByHand, Fault> {
-        let Some(armed) = self.0.arms.pending(instance, job).await? else { return Ok(ByHand::NoJob) };
+    pub async fn fire_now(&self, instance: &InstanceId, job: &JobId) -> Result<ManualFire, Fault> {
+        let Some(armed) = self.0.arms.pending(instance, job).await? else { return Ok(ManualFire::NoJob) };
         let now = self.0.timepiece.now();
         let by_hand = Arm {
             fire_at: FireAt::from_micros(self.now_us()),
             schedule: ScheduleId::mint(now.millis()),
             ..armed
         };
-        let Some(target) = self.target_of(&by_hand) else { return Ok(ByHand::NoJob) };
+        let Some(target) = self.target_of(&by_hand) else { return Ok(ManualFire::NoJob) };
         let outcome = target.fire(&by_hand).await;
         let (answer, status, error) = match outcome {
-            FireOutcome::Accepted { status, .. } => (ByHand::Answered { status }, Some(status), None),
+            FireOutcome::Accepted { status, .. } => (ManualFire::Answered { status }, Some(status), None),
             FireOutcome::Refused { status, .. } => {
-                (ByHand::Answered { status }, Some(status), Some(format!("answered {status}")))
+                (ManualFire::Answered { status }, Some(status), Some(format!("answered {status}")))
             }
-            FireOutcome::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
+            FireOutcome::NoAnswer { why, .. } => (ManualFire::NoAnswer { why: why.clone() }, None, Some(why)),
         };
         let attempt = FireAttempt { status, error, ..FireAttempt::default() };
         self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;

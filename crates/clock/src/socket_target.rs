@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger::Arm;
 use posthouse_wire::cron::FireBody;
-use relay::{Relay, Said};
+use relay::{FireAnswer, Relay};
 
 use crate::target::{FireOutcome, FireTarget};
 
@@ -22,17 +22,17 @@ impl FireTarget for SocketTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
         match self.relay.fires().send(&arm.instance, body, self.timeout).await {
-            Said::Answer { status, fired } if (200..300).contains(&status) => {
+            FireAnswer::Answer { status, fired } if (200..300).contains(&status) => {
                 FireOutcome::Accepted { status, fired }
             }
-            Said::Answer { status, .. } => FireOutcome::Refused { status, retry_after: None },
-            Said::Nobody => FireOutcome::Unheard {
+            FireAnswer::Answer { status, .. } => FireOutcome::Refused { status, retry_after: None },
+            FireAnswer::NotConnected => FireOutcome::NoAnswer {
                 why: "the agent is not connected, or its client does not accept fires over the socket"
                     .to_owned(),
                 nothing_was_sent: true,
             },
-            Said::Nothing => {
-                FireOutcome::Unheard { why: "the agent did not answer".to_owned(), nothing_was_sent: false }
+            FireAnswer::NoAnswer => {
+                FireOutcome::NoAnswer { why: "the agent did not answer".to_owned(), nothing_was_sent: false }
             }
         }
     }

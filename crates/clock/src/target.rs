@@ -23,7 +23,7 @@ pub enum FireOutcome {
     /// Any other status.
     Refused { status: u16, retry_after: Option<Duration> },
     /// No answer.
-    Unheard {
+    NoAnswer {
         why: String,
         /// True when the agent certainly did not get the call. Then the next attempt need not wait for the
         /// end of this one.
@@ -34,6 +34,6 @@ pub enum FireOutcome {
 impl FireOutcome {
     /// True when the agent seems not to be running: no answer, or a proxy in front of it answered 503.
     pub(crate) fn is_asleep(&self) -> bool {
-        matches!(self, Self::Unheard { .. } | Self::Refused { status: 503, .. })
+        matches!(self, Self::NoAnswer { .. } | Self::Refused { status: 503, .. })
     }
 }

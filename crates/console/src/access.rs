@@ -7,7 +7,7 @@ use ledger::{AccessRule, BotRef, Decision, Pairing, Subject};
 use posthouse_wire::{BotId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::About;
+use crate::audit::AuditSubject;
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -112,7 +112,7 @@ pub(crate) async fn decide(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
     JsonBody(new): JsonBody<NewDecision>,
-) -> Result<(Extension<About>, Json<ShownAccess>), AdminProblem> {
+) -> Result<(Extension<AuditSubject>, Json<ShownAccess>), AdminProblem> {
     let on = console.closable(&platform, &bot).await?;
     let decision = match new.decision {
         Verb::Allow => Decision::Allowed,
@@ -138,7 +138,7 @@ pub(crate) async fn decide(
         }
         _ => return Err(AdminProblem::malformed("give either `code` or `subject`")),
     };
-    let about = About::new(format!("{} {} on {platform}:{bot}", decision.as_str(), rule.subject));
+    let about = AuditSubject::new(format!("{} {} on {platform}:{bot}", decision.as_str(), rule.subject));
     Ok((Extension(about), Json(shown_rule(rule))))
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct OneSubject {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Forgotten {
+pub(crate) struct RemovedAccess {
     platform: Platform,
     bot: BotId,
     subject: String,
@@ -160,14 +160,14 @@ pub(crate) async fn remove(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
     QueryParams(one): QueryParams<OneSubject>,
-) -> Result<Json<Forgotten>, AdminProblem> {
+) -> Result<Json<RemovedAccess>, AdminProblem> {
     let on = console.closable(&platform, &bot).await?;
     let subject = read_subject(&one.subject)?;
     if !console.identity.gate.access().forget(&on, &subject).await? {
         let detail = format!("there is no decision and no request of {subject} for {platform}:{bot}");
         return Err(AdminProblem::absent("no_such_subject", detail));
     }
-    Ok(Json(Forgotten { platform: on.platform, bot: on.bot, subject: subject.to_string() }))
+    Ok(Json(RemovedAccess { platform: on.platform, bot: on.bot, subject: subject.to_string() }))
 }
 
 fn read_subject(text: &str) -> Result<Subject, AdminProblem> {

@@ -23,7 +23,7 @@ use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::agents::gateway_settings::{ShownGateway, no_such_gateway};
 use crate::agents::policies::{ShownPrincipals, ShownRelevance};
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -32,7 +32,7 @@ use crate::staleness::StaleSetting;
 /// The tenant of a name. Not needed with an id, nor if only one agent has the name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Inside {
+pub(crate) struct TenantQuery {
     pub tenant: Option<String>,
 }
 
@@ -162,8 +162,8 @@ impl Parts {
 
     /// The bots whose routes lead to this agent, without the built-in ones.
     pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, AdminProblem> {
-        let mut bots = self.identity.roster.records().identities(of).await?;
-        bots.retain(|identity| !self.is_built_in(&identity.platform));
+        let mut bots = self.identity.roster.records().bots_used_by(of).await?;
+        bots.retain(|bot| !self.is_built_in(&bot.platform));
         Ok(bots)
     }
 
@@ -221,7 +221,7 @@ impl Parts {
 }
 
 /// `PLATFORM:ID`.
-pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
+pub(crate) fn parse_bot_ref(text: &str) -> Result<BotRef, AdminProblem> {
     match text.split_once(':') {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
             Ok(BotRef { platform: platform.into(), bot: bot.into() })
@@ -253,8 +253,8 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAgent>,
-) -> Result<Made<Credential>, AdminProblem> {
-    let bots = new.bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
+) -> Result<CreatedResponse<Credential>, AdminProblem> {
+    let bots = new.bots.iter().map(|bot| parse_bot_ref(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
         let detail = format!("every agent already has its own bot on platform `{}`", own.platform);
         return Err(AdminProblem::unfit("bad_bot", detail));
@@ -301,9 +301,9 @@ fn not_enrolled(refusal: NotEnrolled) -> AdminProblem {
 pub(crate) async fn show(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    QueryParams(inside): QueryParams<Inside>,
+    QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<ShownAgent>, AdminProblem> {
-    let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (tenant, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }
@@ -311,10 +311,10 @@ pub(crate) async fn show(
 pub(crate) async fn change(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    QueryParams(inside): QueryParams<Inside>,
+    QueryParams(query): QueryParams<TenantQuery>,
     JsonBody(mut change): JsonBody<AgentChange>,
 ) -> Result<Json<ShownAgent>, AdminProblem> {
-    let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (tenant, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
         console
             .identity
@@ -385,9 +385,9 @@ pub(crate) struct RemovedAgent {
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    QueryParams(inside): QueryParams<Inside>,
+    QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<RemovedAgent>, AdminProblem> {
-    let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (tenant, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     console.identity.accounts.remove_agent(&instance.id).await?;
     Ok(Json(RemovedAgent { tenant: tenant.name, name: instance.name, instance_id: instance.id }))
 }

@@ -8,7 +8,7 @@ use posthouse_wire::TenantId;
 use posthouse_wire::id::is_name;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
@@ -66,7 +66,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAlias>,
-) -> Result<Made<ShownAlias>, AdminProblem> {
+) -> Result<CreatedResponse<ShownAlias>, AdminProblem> {
     let NewAlias { name, agent, .. } = new;
     let tenant = console.tenant(&new.tenant).await?;
     // A name that looks like an id would be read as one.

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{Method, StatusCode};
 use http_kit::{ClientAddress, Page, PageSize, ShuttingDown, completed};
-use ledger::Deed;
+use ledger::AuditEntry;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::QueryParams;
@@ -18,19 +18,19 @@ const ENTRIES: PageSize = PageSize { default: 100, largest: 1000 };
 
 /// Subject of a change, if the path does not name it: names, never a secret.
 #[derive(Clone, Debug)]
-pub(crate) struct About(String);
+pub(crate) struct AuditSubject(String);
 
-impl About {
+impl AuditSubject {
     pub fn new(about: String) -> Self {
         Self(about)
     }
 }
 
 /// Answer with a new record, and its name for the audit log.
-pub(crate) type Made<T> = (StatusCode, Extension<About>, Json<T>);
+pub(crate) type CreatedResponse<T> = (StatusCode, Extension<AuditSubject>, Json<T>);
 
-pub(crate) fn made<T>(about: String, shown: T) -> Made<T> {
-    (StatusCode::CREATED, Extension(About(about)), Json(shown))
+pub(crate) fn made<T>(about: String, shown: T) -> CreatedResponse<T> {
+    (StatusCode::CREATED, Extension(AuditSubject(about)), Json(shown))
 }
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ pub(crate) struct AuditQuery {
 }
 
 #[derive(Serialize)]
-pub(crate) struct ShownDeed {
+pub(crate) struct ShownAuditEntry {
     at: String,
     operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,20 +55,26 @@ pub(crate) struct ShownDeed {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<AuditQuery>,
-) -> Result<Json<Page<ShownDeed>>, AdminProblem> {
+) -> Result<Json<Page<ShownAuditEntry>>, AdminProblem> {
     let limit = ENTRIES.clamp(which.limit);
-    let deeds = console.audit.deeds(which.after, u32::try_from(limit + 1).unwrap_or(u32::MAX)).await?;
-    let page = Page::one_less(limit, deeds, |(seq, _)| seq.to_string());
-    Ok(Json(page.map(|(_, deed)| shown(deed))))
+    let entries = console.audit.entries(which.after, u32::try_from(limit + 1).unwrap_or(u32::MAX)).await?;
+    let page = Page::one_less(limit, entries, |(seq, _)| seq.to_string());
+    Ok(Json(page.map(|(_, entry)| shown(entry))))
 }
 
-fn shown(deed: Deed) -> ShownDeed {
-    let Deed { at, operation, about, caller, status } = deed;
-    ShownDeed { at: at.to_string(), operation, about, from: caller.map(|caller| caller.to_string()), status }
+fn shown(entry: AuditEntry) -> ShownAuditEntry {
+    let AuditEntry { at, operation, about, caller, status } = entry;
+    ShownAuditEntry {
+        at: at.to_string(),
+        operation,
+        about,
+        from: caller.map(|caller| caller.to_string()),
+        status,
+    }
 }
 
 /// Middleware behind authentication, before everything that changes something.
-pub(crate) async fn note(State(console): State<Console>, request: Request, next: Next) -> Response {
+pub(crate) async fn record(State(console): State<Console>, request: Request, next: Next) -> Response {
     // An unknown path changes nothing, and may contain anything, so it is not recorded.
     let known = request.extensions().get::<MatchedPath>().is_some();
     if !known || matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -80,10 +86,15 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
     // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;
-        let about = answer.extensions().get().map(|About(about)| about.clone());
-        let deed =
-            Deed { at: console.timepiece.now(), operation, about, caller, status: answer.status().as_u16() };
-        match console.audit.note(deed).await {
+        let about = answer.extensions().get().map(|AuditSubject(about)| about.clone());
+        let entry = AuditEntry {
+            at: console.timepiece.now(),
+            operation,
+            about,
+            caller,
+            status: answer.status().as_u16(),
+        };
+        match console.audit.record(entry).await {
             Ok(()) => answer,
             // If it cannot be recorded, the answer, which may contain a secret, is not sent.
             Err(fault) => AdminProblem::from(fault).into_response(),

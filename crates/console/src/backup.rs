@@ -12,19 +12,19 @@ use crate::routes::Console;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Where {
+pub(crate) struct BackupRequest {
     path: PathBuf,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Written {
+pub(crate) struct WrittenBackup {
     path: PathBuf,
 }
 
 pub(crate) async fn write(
     State(console): State<Console>,
-    JsonBody(to): JsonBody<Where>,
-) -> Result<Json<Written>, AdminProblem> {
+    JsonBody(to): JsonBody<BackupRequest>,
+) -> Result<Json<WrittenBackup>, AdminProblem> {
     // A relative path would refer to the directory of the server, not of the operator.
     if !to.path.is_absolute() {
         return Err(AdminProblem::unfit("bad_path", "the path must be absolute"));
@@ -33,5 +33,5 @@ pub(crate) async fn write(
         return Err(AdminProblem::conflict("exists", format!("{} already exists", to.path.display())));
     }
     (console.backup)(to.path.clone()).await.map_err(|why| AdminProblem::unfit("not_written", why))?;
-    Ok(Json(Written { path: to.path }))
+    Ok(Json(WrittenBackup { path: to.path }))
 }

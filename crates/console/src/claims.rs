@@ -8,7 +8,7 @@ use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::account_names::AccountNames;
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
@@ -91,7 +91,7 @@ pub(crate) async fn list(
 pub(crate) async fn grant(
     State(console): State<Console>,
     JsonBody(new): JsonBody<GrantedClaim>,
-) -> Result<Made<NamedClaim>, AdminProblem> {
+) -> Result<CreatedResponse<NamedClaim>, AdminProblem> {
     let GrantedClaim { platform, bot, place, agent, tenant } = new;
     let wanted = discriminator(&place)?;
     let (tenant, instance) = console.agent(&agent, tenant.as_deref()).await?;

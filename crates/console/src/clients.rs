@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::account_names::AccountNames;
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -37,18 +37,18 @@ pub(crate) struct NewClient {
 
 /// A new credential and its owner.
 #[derive(Serialize)]
-pub(crate) struct Handed {
+pub(crate) struct CreatedClient {
     tenant: String,
     tenant_id: TenantId,
     agent: Option<String>,
     instance_id: Option<InstanceId>,
     #[serde(flatten)]
-    what: What,
+    secrets: CreatedSecrets,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum What {
+enum CreatedSecrets {
     Client { client_id: ClientId, client_secret: String, token_url: String },
     Login { login_id: LoginId, access_token: String, refresh_token: String, auth: Value },
 }
@@ -72,7 +72,7 @@ pub(crate) struct ShownClient {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Ended {
+pub(crate) struct RevokedClient {
     id: String,
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewClient>,
-) -> Result<Made<Handed>, AdminProblem> {
+) -> Result<CreatedResponse<CreatedClient>, AdminProblem> {
     let (tenant, instance) = match &new.agent {
         Some(agent) => {
             let (tenant, instance) = console.agent(agent, Some(&new.tenant)).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn create(
         }
         None => (console.tenant(&new.tenant).await?, None),
     };
-    let what = match (&instance, new.login) {
+    let secrets = match (&instance, new.login) {
         (Some(instance), true) => console.login(instance).await?,
         (None, true) => {
             return Err(AdminProblem::unfit("no_agent", "a login belongs to an agent: name the agent"));
@@ -147,38 +147,38 @@ pub(crate) async fn create(
         (None, false) => console.client(Owner::Tenant(tenant.id.clone())).await?,
     };
     let (agent, instance_id) = instance.map(|instance| (instance.name, instance.id)).unzip();
-    let handed = Handed { tenant: tenant.name, tenant_id: tenant.id, agent, instance_id, what };
-    let about = match &handed.agent {
-        Some(agent) => format!("{}/{agent}", handed.tenant),
-        None => handed.tenant.clone(),
+    let created = CreatedClient { tenant: tenant.name, tenant_id: tenant.id, agent, instance_id, secrets };
+    let about = match &created.agent {
+        Some(agent) => format!("{}/{agent}", created.tenant),
+        None => created.tenant.clone(),
     };
-    Ok(made(about, handed))
+    Ok(made(about, created))
 }
 
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(id): Path<String>,
-) -> Result<Json<Ended>, AdminProblem> {
+) -> Result<Json<RevokedClient>, AdminProblem> {
     let known = match id.starts_with("log_") {
         true => console.identity.accounts.log_out(&id.as_str().into()).await?,
         false => console.identity.accounts.revoke_client(&id.as_str().into()).await?,
     };
-    if known { Ok(Json(Ended { id })) } else { Err(absent(&id)) }
+    if known { Ok(Json(RevokedClient { id })) } else { Err(absent(&id)) }
 }
 
 impl Parts {
-    async fn client(&self, owner: Owner) -> Result<What, AdminProblem> {
+    async fn client(&self, owner: Owner) -> Result<CreatedSecrets, AdminProblem> {
         let made = self.identity.accounts.create_client(&owner).await?;
         // It can have been removed since it was looked up.
         let (client_id, secret) = made.ok_or_else(|| absent(owner.client().as_str()))?;
         let token_url = format!("{}/oauth/token", self.public_url);
-        Ok(What::Client { client_id, client_secret: secret.expose().to_owned(), token_url })
+        Ok(CreatedSecrets::Client { client_id, client_secret: secret.expose().to_owned(), token_url })
     }
 
-    async fn login(&self, instance: &Instance) -> Result<What, AdminProblem> {
+    async fn login(&self, instance: &Instance) -> Result<CreatedSecrets, AdminProblem> {
         let login = self.identity.accounts.log_in(&instance.id).await?;
         let login = login.ok_or_else(|| absent(instance.id.as_str()))?;
-        Ok(What::Login {
+        Ok(CreatedSecrets::Login {
             auth: self.auth(&login),
             access_token: login.access.access_token.expose().to_owned(),
             refresh_token: login.refresh_token.expose().to_owned(),

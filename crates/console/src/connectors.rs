@@ -8,13 +8,13 @@ use http::HeaderValue;
 use http_kit::Page;
 use ledger::{ConnectorRecord, Tenant};
 use post::connector::Capabilities;
-use post::{ConnectorHealth, ConnectorSecrets, Refused, Unmade};
+use post::{ConnectorHealth, ConnectorNotCreated, ConnectorSecrets, Refused};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -129,16 +129,18 @@ fn absent(tenant: &str, name: &str) -> AdminProblem {
     AdminProblem::absent("no_such_connector", format!("tenant `{tenant}` has no connector `{name}`"))
 }
 
-fn unmade(why: Unmade) -> AdminProblem {
+fn unmade(why: ConnectorNotCreated) -> AdminProblem {
     let detail = why.to_string();
     match why {
-        Unmade::Malformed { .. } => AdminProblem::unfit("bad_connector", detail),
-        Unmade::Taken => AdminProblem::conflict("taken", "the tenant already has a connector of that name"),
-        Unmade::NotAllowed(_) => AdminProblem::unfit("not_allowed", detail),
-        Unmade::Unhealthy(_) => {
+        ConnectorNotCreated::Malformed { .. } => AdminProblem::unfit("bad_connector", detail),
+        ConnectorNotCreated::Taken => {
+            AdminProblem::conflict("taken", "the tenant already has a connector of that name")
+        }
+        ConnectorNotCreated::NotAllowed(_) => AdminProblem::unfit("not_allowed", detail),
+        ConnectorNotCreated::Unhealthy(_) => {
             AdminProblem::unfit("unhealthy", format!("{detail}; not created; use force to create it anyway"))
         }
-        Unmade::Fault(fault) => fault.into(),
+        ConnectorNotCreated::Fault(fault) => fault.into(),
     }
 }
 
@@ -165,7 +167,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewConnector>,
-) -> Result<Made<ShownConnector>, AdminProblem> {
+) -> Result<CreatedResponse<ShownConnector>, AdminProblem> {
     let tenant = console.tenant(&new.tenant).await?;
     for (name, secret) in [("authorization", &new.authorization), ("hmac_secret", &new.hmac_secret)] {
         if secret.as_ref().is_some_and(Secret::is_empty) {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account_names::AccountNames;
 use crate::agents::ShownIdentity;
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
@@ -132,7 +132,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewEnrollToken>,
-) -> Result<Made<MadeEnrollToken>, AdminProblem> {
+) -> Result<CreatedResponse<MadeEnrollToken>, AdminProblem> {
     let seconds = new.ttl_seconds.unwrap_or(DAY);
     if !(1..=LONGEST).contains(&seconds) {
         let detail = format!("ttl_seconds must be between 1 and {LONGEST} (30 days)");

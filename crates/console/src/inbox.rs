@@ -21,7 +21,7 @@ pub(crate) struct InboxQuery {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Size {
+pub(crate) struct InboxSize {
     tenant: String,
     agent: String,
     instance_id: InstanceId,
@@ -70,7 +70,7 @@ impl Parts {
 pub(crate) async fn sizes(
     State(console): State<Console>,
     QueryParams(which): QueryParams<InboxQuery>,
-) -> Result<Json<Page<Size>>, AdminProblem> {
+) -> Result<Json<Page<InboxSize>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
         (Some(_), Some(id)) => vec![(id.clone(), console.inbox.size(id).await?)],
@@ -78,9 +78,9 @@ pub(crate) async fn sizes(
     };
     let sized = |(instance_id, unread): (InstanceId, Unread)| {
         let (tenant, agent) = names.get(&instance_id)?.clone();
-        Some(Size { tenant, agent, instance_id, entries: unread.entries, bytes: unread.bytes })
+        Some(InboxSize { tenant, agent, instance_id, entries: unread.entries, bytes: unread.bytes })
     };
-    let mut items: Vec<Size> = held.into_iter().filter_map(sized).collect();
+    let mut items: Vec<InboxSize> = held.into_iter().filter_map(sized).collect();
     items.sort_by(|one, other| (&one.tenant, &one.agent).cmp(&(&other.tenant, &other.agent)));
     Ok(Json(Page::all(items)))
 }

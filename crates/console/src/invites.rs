@@ -8,10 +8,10 @@ use ledger::Invitation;
 use posthouse_wire::{InstanceId, InvitationId};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::JsonBody;
 use crate::problem::AdminProblem;
-use crate::routes::{Console, Guests, Parts};
+use crate::routes::{ChatPageParts, Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,24 +46,24 @@ pub(crate) struct ShownInvite {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Withdrawn {
+pub(crate) struct RemovedInvite {
     id: InvitationId,
     person: String,
 }
 
 impl Parts {
-    fn guests(&self) -> Result<&Guests, AdminProblem> {
+    fn chat_page(&self) -> Result<&ChatPageParts, AdminProblem> {
         let off = || {
             AdminProblem::conflict("page_off", "the chat page is switched off: set platforms.web.page = true")
         };
-        self.guests.as_ref().ok_or_else(off)
+        self.chat_page.as_ref().ok_or_else(off)
     }
 
     /// Finds an invitation by id, or by a person's name if only one invitation has it.
     async fn invitation(&self, name_or_id: &str) -> Result<Invitation, AdminProblem> {
         let absent =
             || AdminProblem::absent("no_such_invite", format!("there is no invitation `{name_or_id}`"));
-        let mut all = self.guests()?.invitations.invitations().await?;
+        let mut all = self.chat_page()?.invitations.invitations().await?;
         if let Some(found) = all.iter().position(|invitation| invitation.id == name_or_id) {
             return Ok(all.swap_remove(found));
         }
@@ -81,7 +81,7 @@ impl Parts {
 }
 
 pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<ShownInvite>>, AdminProblem> {
-    let invitations = console.guests()?.invitations.invitations().await?;
+    let invitations = console.chat_page()?.invitations.invitations().await?;
     let (names, _) = console.tenant_names(None).await?;
     let shown = invitations.into_iter().map(|invitation| ShownInvite {
         tenant: names.get(&invitation.tenant).cloned().unwrap_or_default(),
@@ -97,8 +97,8 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<Sho
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewInvite>,
-) -> Result<Made<Link>, AdminProblem> {
-    let guests = console.guests()?;
+) -> Result<CreatedResponse<Link>, AdminProblem> {
+    let chat_page = console.chat_page()?;
     let Some(person) = PersonName::read(&new.person) else {
         let detail = "a person's name is 1 to 64 characters, none of them a control character";
         return Err(AdminProblem::unfit("bad_name", detail));
@@ -115,7 +115,7 @@ pub(crate) async fn create(
     let agents = (!agents.is_empty()).then_some(agents);
     let name = person.as_str().to_owned();
     let wanted = NewInvitation { tenant: tenant.id, agents, person, owner: new.owner };
-    let (id, secret) = guests.web.invite(wanted).await?;
+    let (id, secret) = chat_page.web.invite(wanted).await?;
     let about = format!("{id} for {name} in {}{}", tenant.name, if new.owner { ", as owner" } else { "" });
     Ok(made(about, console.link(id, name, &secret)))
 }
@@ -124,9 +124,9 @@ pub(crate) async fn create(
 pub(crate) async fn renew(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Made<Link>, AdminProblem> {
+) -> Result<CreatedResponse<Link>, AdminProblem> {
     let found = console.invitation(&invite).await?;
-    let Some(secret) = console.guests()?.web.renew_link(&found.id).await? else {
+    let Some(secret) = console.chat_page()?.web.renew_link(&found.id).await? else {
         return Err(AdminProblem::absent("no_such_invite", format!("there is no invitation `{invite}`")));
     };
     let about = format!("{} for {}", found.id, found.person);
@@ -137,8 +137,8 @@ pub(crate) async fn renew(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Json<Withdrawn>, AdminProblem> {
+) -> Result<Json<RemovedInvite>, AdminProblem> {
     let Invitation { id, person, .. } = console.invitation(&invite).await?;
-    console.guests()?.web.withdraw(&id).await?;
-    Ok(Json(Withdrawn { id, person }))
+    console.chat_page()?.web.withdraw(&id).await?;
+    Ok(Json(RemovedInvite { id, person }))
 }

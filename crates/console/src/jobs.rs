@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use clock::{ByHand, JobFilter};
+use clock::{JobFilter, ManualFire};
 use http_kit::{Page, PageSize};
 use ledger::{Arm, ArmKey, ArmState};
 use posthouse_time::Moment;
@@ -12,6 +12,7 @@ use posthouse_wire::{InstanceId, JobId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::agents::TenantQuery;
 use crate::extract::{PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -31,13 +32,7 @@ pub(crate) struct JobsQuery {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Whose {
-    tenant: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Lines {
+pub(crate) struct FireHistoryQuery {
     agent: String,
     tenant: Option<String>,
     job: Option<String>,
@@ -135,9 +130,9 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    QueryParams(whose): QueryParams<Whose>,
+    QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
     let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
     let shown = JobNames::default().shown(&console, standing.arm).await?;
@@ -150,7 +145,7 @@ pub(crate) async fn show(
 
 pub(crate) async fn history(
     State(console): State<Console>,
-    QueryParams(lines): QueryParams<Lines>,
+    QueryParams(lines): QueryParams<FireHistoryQuery>,
 ) -> Result<Json<Page<Value>>, AdminProblem> {
     let (_, instance) = console.agent(&lines.agent, lines.tenant.as_deref()).await?;
     let job = lines.job.as_deref().map(JobId::new);
@@ -164,15 +159,15 @@ pub(crate) async fn history(
 pub(crate) async fn fire_now(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    QueryParams(whose): QueryParams<Whose>,
+    QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
-        ByHand::Answered { status } => {
+        ManualFire::Answered { status } => {
             Ok(Json(json!({ "job_id": job, "taken": (200..300).contains(&status), "status": status })))
         }
-        ByHand::Unheard { why } => Ok(Json(json!({ "job_id": job, "taken": false, "error": why }))),
-        ByHand::NoJob => Err(no_job(&agent, &job)),
+        ManualFire::NoAnswer { why } => Ok(Json(json!({ "job_id": job, "taken": false, "error": why }))),
+        ManualFire::NoJob => Err(no_job(&agent, &job)),
     }
 }
 
@@ -180,9 +175,9 @@ pub(crate) async fn fire_now(
 pub(crate) async fn redrive(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    QueryParams(whose): QueryParams<Whose>,
+    QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     match console.clock.redrive(&instance.id, &JobId::new(&job)).await? {
         true => Ok(Json(json!({ "job_id": job, "redriven": true }))),
         false => Err(no_job(&agent, &job)),

@@ -37,4 +37,4 @@ mod tenants;
 
 pub use auth::AdminDoor;
 pub use env::{Env, env};
-pub use routes::{Backup, Guests, OPENAPI, OPERATIONS, Parts, routes};
+pub use routes::{Backup, ChatPageParts, OPENAPI, OPERATIONS, Parts, routes};

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::Story;
+use ledger::MessageTimeline;
 use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
@@ -15,11 +15,11 @@ pub(crate) struct Trace {
     /// The id as requested.
     id: String,
     /// The requested message first, then linked ones.
-    items: Vec<ShownStory>,
+    items: Vec<ShownTimeline>,
 }
 
 #[derive(Serialize)]
-struct ShownStory {
+struct ShownTimeline {
     id: String,
     what: String,
     /// None if it was not for an agent that connects to this server, but for one behind a connector.
@@ -41,10 +41,10 @@ struct ShownStep {
     note: Option<String>,
 }
 
-fn shown(story: Story) -> ShownStory {
+fn shown(story: MessageTimeline) -> ShownTimeline {
     let step =
         |step: ledger::TraceStep| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
-    ShownStory {
+    ShownTimeline {
         id: story.id,
         what: story.what,
         instance_id: Some(story.instance.to_string()).filter(|id| !id.is_empty()),
@@ -62,7 +62,7 @@ fn shown(story: Story) -> ShownStory {
 const BORDERS: usize = 8;
 
 impl Parts {
-    async fn by_id(&self, id: &str) -> Result<Option<Story>, AdminProblem> {
+    async fn by_id(&self, id: &str) -> Result<Option<MessageTimeline>, AdminProblem> {
         let traces = &self.traces;
         match id.get(..4) {
             Some("ent_") => Ok(traces.entry(&EntryId::from(id)).await?),
@@ -73,7 +73,7 @@ impl Parts {
 
     /// `PLATFORM:CHAT:MESSAGE`. Both ids may contain colons, so every colon is tried as the separator, the
     /// last one first.
-    async fn by_message(&self, text: &str) -> Result<Vec<Story>, AdminProblem> {
+    async fn by_message(&self, text: &str) -> Result<Vec<MessageTimeline>, AdminProblem> {
         let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
         for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
             let (chat, message) = (rest[..at].into(), rest[at + 1..].into());
@@ -90,7 +90,7 @@ pub(crate) async fn trace(
     State(console): State<Console>,
     Path(id): Path<String>,
 ) -> Result<Json<Trace>, AdminProblem> {
-    let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
+    let mut stories: Vec<MessageTimeline> = console.by_id(&id).await?.into_iter().collect();
     if stories.is_empty() {
         stories = console.by_message(&id).await?;
         // Programs choose dispatch ids, and one may look like the id of a message: then both are shown.

@@ -30,7 +30,7 @@ pub type Backup =
 
 /// The chat page, for invitations.
 #[derive(Clone)]
-pub struct Guests {
+pub struct ChatPageParts {
     pub web: Arc<Web>,
     pub invitations: Arc<dyn Invitations>,
 }
@@ -54,7 +54,7 @@ pub struct Parts {
     /// Built-in platforms, on which every agent gets a conversation.
     pub built_in: Vec<Platform>,
     /// None if the chat page is switched off.
-    pub guests: Option<Guests>,
+    pub chat_page: Option<ChatPageParts>,
     pub timepiece: Timepiece,
     pub backup: Backup,
 }
@@ -152,7 +152,7 @@ pub fn routes(parts: Parts) -> Router {
     let paths = router("/admin", ENDPOINTS)
         .fallback(async || AdminProblem::NOT_FOUND)
         .method_not_allowed_fallback(async || AdminProblem::METHOD)
-        .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
+        .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::record))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);
     Router::new().nest("/admin", paths)

@@ -10,7 +10,7 @@ use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::policies::check_profile;
-use crate::audit::{About, Made, made};
+use crate::audit::{AuditSubject, CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
@@ -129,7 +129,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewRoute>,
-) -> Result<Made<ShownRoute>, AdminProblem> {
+) -> Result<CreatedResponse<ShownRoute>, AdminProblem> {
     let discriminator = discriminator(&new.discriminator)?;
     new.profile.as_deref().map_or(Ok(()), check_profile)?;
     let staleness = new.staleness.as_ref().map(StaleSetting::policy).transpose()?;
@@ -169,7 +169,7 @@ pub(crate) async fn change(
     State(console): State<Console>,
     QueryParams(one): QueryParams<OneRoute>,
     JsonBody(change): JsonBody<RouteChange>,
-) -> Result<(Extension<About>, Json<ShownRoute>), AdminProblem> {
+) -> Result<(Extension<AuditSubject>, Json<ShownRoute>), AdminProblem> {
     let discriminator = discriminator(&one.discriminator)?;
     let policy = change.staleness.as_ref().map(StaleSetting::policy).transpose()?;
     let on = BotRef { platform: one.platform, bot: one.bot };
@@ -188,7 +188,7 @@ pub(crate) async fn change(
         None => None,
     };
     let shown = shown(route, instance.map(|instance| instance.name), tenant, change.staleness);
-    Ok((Extension(About::new(name)), Json(shown)))
+    Ok((Extension(AuditSubject::new(name)), Json(shown)))
 }
 
 fn no_such_route(on: &BotRef, which: &Discriminator) -> AdminProblem {

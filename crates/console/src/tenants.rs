@@ -12,7 +12,7 @@ use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
 use self::limits::{LimitChanges, ShownLimit};
-use crate::audit::{Made, made};
+use crate::audit::{CreatedResponse, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
@@ -129,7 +129,7 @@ enum DefaultWord {
 /// An empty request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NothingMore {}
+pub(crate) struct EmptyBody {}
 
 /// An access token with which the operator acts for a tenant; valid for a quarter of an hour.
 #[derive(Serialize)]
@@ -223,7 +223,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewTenant>,
-) -> Result<Made<ShownTenant>, AdminProblem> {
+) -> Result<CreatedResponse<ShownTenant>, AdminProblem> {
     let created = console.identity.accounts.create_tenant(&new.name).await?;
     match created.map_err(|refusal| AdminProblem::unfit("bad_name", refusal.to_string()))? {
         Some(tenant) => Ok(made(tenant.name.clone(), shown(&tenant))),
@@ -274,7 +274,7 @@ pub(crate) async fn change(
 pub(crate) async fn token(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-    JsonBody(NothingMore {}): JsonBody<NothingMore>,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> Result<Json<OperatorAccess>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     let granted = console.identity.accounts.operator_access(&tenant.id).await?;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Gate};
+use identity::{Admitted, Gate, IncomingMessage};
 use ledger::{Prompts, ShownPrompt};
 use posthouse_wire::{Action, Event, MessageId, MessageType, PromptResponse, PromptToken};
-use relay::Order;
+use relay::PermittedAction;
 
 use crate::Fault;
 
@@ -32,15 +32,15 @@ impl AskedPrompts {
         Self(records)
     }
 
-    /// The prompt of an order, before a platform shows it. Its message is not known yet.
-    pub fn of(order: &Order) -> Option<ShownPrompt> {
-        let Action::Prompt { chat_id, prompt_id, options, .. } = &order.action else { return None };
+    /// The prompt of an action, before a platform shows it. Its message is not known yet.
+    pub fn of(permitted: &PermittedAction) -> Option<ShownPrompt> {
+        let Action::Prompt { chat_id, prompt_id, options, .. } = &permitted.action else { return None };
         Some(ShownPrompt {
-            on: order.on.clone(),
+            on: permitted.on.clone(),
             chat: chat_id.clone(),
             message: MessageId::new(""),
             prompt: prompt_id.clone(),
-            instance: order.instance.clone(),
+            instance: permitted.instance.clone(),
             options: options.iter().map(|option| (option.id.clone(), option.label.clone())).collect(),
             pressed: None,
         })
@@ -56,22 +56,22 @@ impl AskedPrompts {
     pub async fn judge(
         &self,
         gate: &Gate,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         admitted: Admitted,
         message: Option<&MessageId>,
         token: &PromptToken,
     ) -> Result<PressVerdict, Fault> {
-        let (Some(chat), Some(message)) = (&approach.bearings.source.chat_id, message) else {
+        let (Some(chat), Some(message)) = (&incoming.origin.source.chat_id, message) else {
             return Ok(PressVerdict::Unknown);
         };
-        let found = self.0.prompt(approach.on, chat, message).await?;
+        let found = self.0.prompt(incoming.on, chat, message).await?;
         let Some(prompt) = found.filter(|prompt| prompt.prompt == token.prompt) else {
             return Ok(PressVerdict::Unknown);
         };
         let admitted = match admitted.to().instance == prompt.instance {
             true => Some(admitted),
             // People with several agents press the buttons of all of them.
-            false => gate.admit_to(&prompt.instance, approach).await?,
+            false => gate.admit_to(&prompt.instance, incoming).await?,
         };
         // Whether another agent's prompt has this option, or its answer, is nothing that others learn.
         let (Some(admitted), true) = (admitted, prompt.label(&token.option).is_some()) else {

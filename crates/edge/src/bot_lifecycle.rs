@@ -25,7 +25,7 @@ pub struct BotDraft {
 
 /// The reason why a bot was not created or not changed. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotKept {
+pub enum BotNotChanged {
     #[error("this server has no platform `{0}`")]
     UnknownPlatform(String),
     #[error("`{0}` is not a valid bot id: use at most 64 letters, digits, dots, dashes and underscores")]
@@ -42,9 +42,9 @@ pub enum NotKept {
 
 impl Edge {
     /// Creates a bot: checks its credentials with the platform, seals them and starts to serve it.
-    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<OpenedBot, NotKept>, Fault> {
+    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<OpenedBot, BotNotChanged>, Fault> {
         let Some(platform) = self.platform(&draft.platform).cloned() else {
-            return Ok(Err(NotKept::UnknownPlatform(draft.platform)));
+            return Ok(Err(BotNotChanged::UnknownPlatform(draft.platform)));
         };
         let mut bot = OpenedBot {
             platform: PlatformName::from(draft.platform.as_str()),
@@ -53,25 +53,25 @@ impl Edge {
             settings: draft.settings,
             credentials: draft.credentials,
         };
-        for need in platform.needs() {
+        for need in platform.required_secrets() {
             match bot.credentials.get(need.name) {
                 Some(secret) if !secret.is_empty() => {}
                 _ if need.generated => {
                     let made: Secret = vault::random_hex(32)?;
                     bot.credentials.insert(need.name, made);
                 }
-                _ => return Ok(Err(NotKept::Missing(need.name))),
+                _ => return Ok(Err(BotNotChanged::Missing(need.name))),
             }
         }
         let PlatformBot { id, settings } = match platform.check_credentials(&bot).await {
             Ok(met) => met,
-            Err(trouble) => return Ok(Err(NotKept::Refused(trouble.to_string()))),
+            Err(trouble) => return Ok(Err(BotNotChanged::Refused(trouble.to_string()))),
         };
         if bot.id.is_empty() {
             bot.id = BotId::from(id);
         }
         if !is_bot_id(bot.id.as_str()) {
-            return Ok(Err(NotKept::BadId(bot.id.to_string())));
+            return Ok(Err(BotNotChanged::BadId(bot.id.to_string())));
         }
         // The operator's settings take precedence over those that the platform reports.
         for (name, value) in settings {
@@ -87,7 +87,7 @@ impl Edge {
         };
         let secrets = self.0.vault.seal_credentials(&bot.platform, &bot.id, &bot.credentials)?;
         if self.0.identity.accounts.create_bot(record, secrets).await? != Created::Made {
-            return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
+            return Ok(Err(BotNotChanged::Taken(bot.platform.to_string(), bot.id.to_string())));
         }
         Ok(Ok(bot))
     }
@@ -96,50 +96,50 @@ impl Edge {
     /// the bot's event source anew. A dead bot works again.
     pub async fn replace_credentials(
         &self,
-        identity: &BotRef,
+        bot_ref: &BotRef,
         secrets: Credentials,
-    ) -> Result<Result<(), NotKept>, Fault> {
-        let absent = || Ok(Err(NotKept::Absent(identity.platform.to_string(), identity.bot.to_string())));
-        let Some(bot) = self.0.bots.find(identity).await? else { return absent() };
-        let Some(platform) = self.platform(identity.platform.as_str()).cloned() else {
-            return Ok(Err(NotKept::UnknownPlatform(identity.platform.to_string())));
+    ) -> Result<Result<(), BotNotChanged>, Fault> {
+        let absent = || Ok(Err(BotNotChanged::Absent(bot_ref.platform.to_string(), bot_ref.bot.to_string())));
+        let Some(bot) = self.0.bots.find(bot_ref).await? else { return absent() };
+        let Some(platform) = self.platform(bot_ref.platform.as_str()).cloned() else {
+            return Ok(Err(BotNotChanged::UnknownPlatform(bot_ref.platform.to_string())));
         };
         let mut draft = OpenedBot::clone(&bot);
-        for need in platform.needs() {
+        for need in platform.required_secrets() {
             match secrets.get(need.name) {
-                Some(secret) if secret.is_empty() => return Ok(Err(NotKept::Missing(need.name))),
+                Some(secret) if secret.is_empty() => return Ok(Err(BotNotChanged::Missing(need.name))),
                 Some(secret) => draft.credentials.insert(need.name, secret.clone()),
                 None => {}
             }
         }
         if let Err(trouble) = platform.check_credentials(&draft).await {
-            return Ok(Err(NotKept::Refused(trouble.to_string())));
+            return Ok(Err(BotNotChanged::Refused(trouble.to_string())));
         }
-        let sealed = self.0.vault.seal_credentials(&identity.platform, &identity.bot, &secrets)?;
-        if !self.0.health.replace_credentials(identity, sealed, || self.stop(identity)).await? {
+        let sealed = self.0.vault.seal_credentials(&bot_ref.platform, &bot_ref.bot, &secrets)?;
+        if !self.0.health.replace_credentials(bot_ref, sealed, || self.stop(bot_ref)).await? {
             return absent();
         }
         // Before the answer, so that the next action already uses the new credential.
-        self.0.bots.open_again(identity).await?;
+        self.0.bots.open_again(bot_ref).await?;
         // This starts the event source.
-        self.0.identity.roster.bot_changed(identity);
+        self.0.identity.roster.bot_changed(bot_ref);
         Ok(Ok(()))
     }
 
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
-    pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
+    pub async fn release_bot(&self, bot_ref: &BotRef) -> Result<Removed, Fault> {
         // The platform would not accept the call of a dead bot.
-        if !self.0.health.is_dead(identity)
+        if !self.0.health.is_dead(bot_ref)
             && let (Some(bot), Some(platform)) =
-                (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
+                (self.0.bots.find(bot_ref).await?, self.platform(bot_ref.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await
         {
             tracing::warn!(bot.id = %bot.id, %trouble, "could not remove the webhook of a removed bot at its platform");
         }
-        let removed = self.0.relay.route_removals().remove_bot(identity).await?;
+        let removed = self.0.relay.route_removals().remove_bot(bot_ref).await?;
         // At once: a bot that is created under the same name next must not find this event source running.
-        self.stop(identity);
-        self.0.health.forget(identity);
+        self.stop(bot_ref);
+        self.0.health.forget(bot_ref);
         Ok(removed)
     }
 }

@@ -1,4 +1,4 @@
-//! Bots with their settings and opened credentials, cached by identity.
+//! Bots with their settings and opened credentials, cached by platform and id.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use vault::{Credentials, Vault};
 
 use crate::Fault;
 
-/// One platform identity with its opened credentials. It has no `Debug`, so it cannot be printed.
+/// One bot with its opened credentials. It has no `Debug`, so it cannot be printed.
 #[derive(Clone)]
 pub struct OpenedBot {
     pub platform: PlatformName,
@@ -46,7 +46,7 @@ impl OpenedBot {
 const ABSENT: u64 = 10_000;
 const ABSENT_FOR: Duration = Duration::from_secs(600);
 
-/// Cache of opened bots by identity. Opening a bot reads the ledger and the vault, so each is opened once and
+/// Cache of opened bots by platform and id. Opening a bot reads the ledger and the vault, so each is opened once and
 /// dropped from the cache when the roster changes.
 #[derive(Clone)]
 pub struct Bots {
@@ -65,17 +65,17 @@ impl Bots {
         Self { roster, vault, open: Arc::default(), absent, forgotten: Arc::default() }
     }
 
-    pub async fn find(&self, identity: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
-        if let Some(bot) = self.open.get(identity) {
+    pub async fn find(&self, bot_ref: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
+        if let Some(bot) = self.open.get(bot_ref) {
             return Ok(Some(Arc::clone(&bot)));
         }
         let before = self.forgotten.load(Ordering::SeqCst);
-        let Some(record) = self.roster.bot(&identity.platform, &identity.bot).await? else { return Ok(None) };
+        let Some(record) = self.roster.bot(&bot_ref.platform, &bot_ref.bot).await? else { return Ok(None) };
         let bot = Arc::new(self.opened(record).await?);
-        self.open.insert(identity.clone(), Arc::clone(&bot));
+        self.open.insert(bot_ref.clone(), Arc::clone(&bot));
         // The roster changed while the bot was opened. A deleted bot must not stay in the cache.
         if self.forgotten.load(Ordering::SeqCst) != before {
-            self.open.remove(identity);
+            self.open.remove(bot_ref);
         }
         Ok(Some(bot))
     }
@@ -84,25 +84,25 @@ impl Bots {
     /// costs no read each time, and does not learn from the time of an answer which bots exist.
     pub(crate) async fn find_or(
         &self,
-        identity: &BotRef,
+        bot_ref: &BotRef,
         placeholder: impl FnOnce() -> Result<OpenedBot, Fault>,
     ) -> Result<Arc<OpenedBot>, Fault> {
-        if let Some(placeholder) = self.absent.get(identity) {
+        if let Some(placeholder) = self.absent.get(bot_ref) {
             return Ok(placeholder);
         }
         // No bot has such an id, and it may be long.
-        if !id::is_bot_id(identity.bot.as_str()) {
+        if !id::is_bot_id(bot_ref.bot.as_str()) {
             return Ok(Arc::new(placeholder()?));
         }
         let before = self.forgotten.load(Ordering::SeqCst);
-        if let Some(bot) = self.find(identity).await? {
+        if let Some(bot) = self.find(bot_ref).await? {
             return Ok(bot);
         }
         let placeholder = Arc::new(placeholder()?);
-        self.absent.insert(identity.clone(), Arc::clone(&placeholder));
+        self.absent.insert(bot_ref.clone(), Arc::clone(&placeholder));
         // The roster changed meanwhile. A new bot must not be taken for absent.
         if self.forgotten.load(Ordering::SeqCst) != before {
-            self.absent.invalidate(identity);
+            self.absent.invalidate(bot_ref);
         }
         Ok(placeholder)
     }
@@ -116,11 +116,11 @@ impl Bots {
     }
 
     /// Drops a bot from the cache and opens it again. `None` if it no longer exists.
-    pub(crate) async fn open_again(&self, identity: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
+    pub(crate) async fn open_again(&self, bot_ref: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
-        self.open.remove(identity);
-        self.absent.invalidate(identity);
-        self.find(identity).await
+        self.open.remove(bot_ref);
+        self.absent.invalidate(bot_ref);
+        self.find(bot_ref).await
     }
 
     /// Empties the cache. The counter is raised first, so that a concurrent `find` notices.
@@ -174,8 +174,8 @@ mod tests {
     #[tokio::test]
     async fn a_bot_that_does_not_exist_is_looked_up_once_and_found_when_it_is_created() {
         let (ledger, bots) = bots().await;
-        let identity = BotRef { platform: "telegram".into(), bot: "7001".into() };
-        let found = async || bots.find_or(&identity, placeholder).await.unwrap().platform.to_string();
+        let bot_ref = BotRef { platform: "telegram".into(), bot: "7001".into() };
+        let found = async || bots.find_or(&bot_ref, placeholder).await.unwrap().platform.to_string();
         assert_eq!(found().await, "placeholder");
         let reads = ledger.reads();
         assert_eq!(found().await, "placeholder");
@@ -190,16 +190,16 @@ mod tests {
             created: Moment::from_seconds(1_800_000_000),
         };
         ledger.roster().create_bot(bot).await.unwrap();
-        bots.open_again(&identity).await.unwrap();
+        bots.open_again(&bot_ref).await.unwrap();
         assert_eq!(found().await, "telegram");
     }
 
     #[tokio::test]
     async fn an_id_that_no_bot_can_have_is_neither_looked_up_nor_kept() {
         let (ledger, bots) = bots().await;
-        let identity = BotRef { platform: "telegram".into(), bot: "x".repeat(10_000).as_str().into() };
+        let bot_ref = BotRef { platform: "telegram".into(), bot: "x".repeat(10_000).as_str().into() };
         let reads = ledger.reads();
-        assert_eq!(bots.find_or(&identity, placeholder).await.unwrap().platform.as_str(), "placeholder");
-        assert_eq!((ledger.reads(), bots.absent.get(&identity).is_none()), (reads, true));
+        assert_eq!(bots.find_or(&bot_ref, placeholder).await.unwrap().platform.as_str(), "placeholder");
+        assert_eq!((ledger.reads(), bots.absent.get(&bot_ref).is_none()), (reads, true));
     }
 }

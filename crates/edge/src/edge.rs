@@ -16,12 +16,12 @@ use crate::Fault;
 use crate::asked_prompts::AskedPrompts;
 use crate::bot_health::BotHealth;
 use crate::bots::{Bots, OpenedBot};
+use crate::chat_visibility::PlatformVisibility;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
 use crate::platform::{BotTrouble, EventDelivery, Platform};
-use crate::sight::PlatformSight;
 use crate::staleness::StaleMessages;
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
@@ -115,7 +115,7 @@ impl Edge {
             sources: Mutex::default(),
             closing: CancellationToken::new(),
         }));
-        gate.see_through(Arc::new(PlatformSight(Arc::downgrade(&edge.0))));
+        gate.set_chat_visibility(Arc::new(PlatformVisibility(Arc::downgrade(&edge.0))));
         edge
     }
 
@@ -133,7 +133,7 @@ impl Edge {
                 () = self.0.closing.cancelled() => return Ok(()),
                 () = &mut expiring => return Ok(()),
                 changed = roster.changed() => match changed {
-                    Some(RosterChange::Bot(identity)) => self.follow_bot(&identity).await?,
+                    Some(RosterChange::Bot(bot_ref)) => self.follow_bot(&bot_ref).await?,
                     Some(
                         RosterChange::Tenant(_)
                         | RosterChange::Agent(_)
@@ -182,12 +182,12 @@ impl Edge {
         reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
     }
 
-    async fn follow_bot(&self, identity: &BotRef) -> Result<(), Fault> {
-        match self.0.bots.open_again(identity).await? {
+    async fn follow_bot(&self, bot_ref: &BotRef) -> Result<(), Fault> {
+        match self.0.bots.open_again(bot_ref).await? {
             Some(bot) => self.start(bot).await,
             None => {
-                self.stop(identity);
-                self.0.health.forget(identity);
+                self.stop(bot_ref);
+                self.0.health.forget(bot_ref);
             }
         }
         Ok(())
@@ -197,11 +197,11 @@ impl Edge {
         self.0.bots.forget_all();
         let bots = self.0.bots.all().await?;
         let left: Vec<BotRef> = bots.iter().map(|bot| bot.bot_ref()).collect();
-        self.0.sources.lock().retain(|identity, source| {
-            let stays = left.contains(identity);
+        self.0.sources.lock().retain(|bot_ref, source| {
+            let stays = left.contains(bot_ref);
             if !stays {
                 source.stop.cancel();
-                self.0.health.forget(identity);
+                self.0.health.forget(bot_ref);
             }
             stays
         });
@@ -282,7 +282,7 @@ impl Edge {
             EventDelivery::Fetched => {
                 platform.fetch(Arc::clone(bot), self.0.intake.clone(), stop.clone()).await;
             }
-            EventDelivery::Pushed if platform.needs().is_empty() => {}
+            EventDelivery::Pushed if platform.required_secrets().is_empty() => {}
             EventDelivery::Pushed => stop.cancelled().await,
         }
     }
@@ -327,7 +327,7 @@ impl Edge {
         loop {
             match platform.register(bot, door.as_deref()).await {
                 Ok(delivery) => {
-                    if !platform.needs().is_empty() {
+                    if !platform.required_secrets().is_empty() {
                         let how = if delivery == EventDelivery::Pushed { "webhook" } else { "polling" };
                         tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is registered with its platform and gets events by {how}");
                     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ledger::BotRef;
 use posthouse_wire::{Action, Descriptor, Outcome};
-use relay::{Carried, FetchedMedia, MediaSource, MediaWriter, NotFetched, NotObtained, Order};
+use relay::{
+    EgressResult, FetchedMedia, FileNotAvailable, MediaSource, MediaWriter, NotFetched, PermittedAction,
+};
 
 use crate::asked_prompts::AskedPrompts;
 use crate::bots::OpenedBot;
@@ -29,8 +31,8 @@ impl relay::Egress for Edge {
         }
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform == crate::web::NAME
+    fn is_built_in(&self, bot_ref: &BotRef) -> bool {
+        bot_ref.platform == crate::web::NAME
     }
 
     async fn fetch_media(
@@ -50,24 +52,24 @@ impl relay::Egress for Edge {
         }
     }
 
-    async fn carry(&self, order: Order) -> Carried {
-        if matches!(order.action, Action::FollowUp { .. }) {
-            return self.follow_up(order).await;
+    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
+        if matches!(permitted.action, Action::FollowUp { .. }) {
+            return self.follow_up(permitted).await;
         }
-        let Some(platform) = self.platform(order.on.platform.as_str()) else {
-            return Outcome::egress_declined(order.on.platform.as_str()).into();
+        let Some(platform) = self.platform(permitted.on.platform.as_str()) else {
+            return Outcome::egress_declined(permitted.on.platform.as_str()).into();
         };
-        if self.0.health.is_dead(&order.on) {
+        if self.0.health.is_dead(&permitted.on) {
             // At once and without a call: the platform would refuse it.
             return Outcome::failed(CREDENTIAL_REFUSED).into();
         }
-        match self.0.bots.find(&order.on).await {
+        match self.0.bots.find(&permitted.on).await {
             // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
-            Ok(Some(bot)) => match &order.action {
-                Action::SendMedia { .. } => self.send_media(&**platform, &bot, order).await,
-                _ => self.carry_as(platform, &bot, order.without_cursor()).await,
+            Ok(Some(bot)) => match &permitted.action {
+                Action::SendMedia { .. } => self.send_media(&**platform, &bot, permitted).await,
+                _ => self.carry_as(platform, &bot, permitted.without_cursor()).await,
             },
-            Ok(None) => Outcome::egress_declined(order.on.platform.as_str()).into(),
+            Ok(None) => Outcome::egress_declined(permitted.on.platform.as_str()).into(),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
                 Outcome::failed("the server could not open this bot and did nothing").into()
@@ -77,10 +79,15 @@ impl relay::Egress for Edge {
 }
 
 impl Edge {
-    /// Carries out an order as this bot, and records what later events and orders depend on: who asked a prompt, and
+    /// Carries out an action as this bot, and records what later events and actions depend on: who asked a prompt, and
     /// who created a thread.
-    async fn carry_as(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot, order: Order) -> Carried {
-        match self.0.threads.refusal(&**platform, &order).await {
+    async fn carry_as(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &OpenedBot,
+        permitted: PermittedAction,
+    ) -> EgressResult {
+        match self.0.threads.refusal(&**platform, &permitted).await {
             Ok(None) => {}
             Ok(Some(refusal)) => return refusal.into(),
             Err(fault) => {
@@ -88,8 +95,8 @@ impl Edge {
                 return Outcome::failed("the server could not look up this thread and did nothing").into();
             }
         }
-        let (prompt, thread) = (AskedPrompts::of(&order), OwnThreads::of(&order));
-        let mut carried = platform.carry(bot, order).await;
+        let (prompt, thread) = (AskedPrompts::of(&permitted), OwnThreads::of(&permitted));
+        let mut carried = platform.carry(bot, permitted).await;
         if !carried.outcome.success {
             return carried;
         }
@@ -108,28 +115,33 @@ impl Edge {
     }
 
     /// Gets the file that the agent names, and has the platform send it.
-    async fn send_media(&self, platform: &dyn Platform, bot: &OpenedBot, order: Order) -> Carried {
-        let Action::SendMedia { source_url, filename, .. } = &order.action else {
-            return Outcome::unsupported(order.action.op()).into();
+    async fn send_media(
+        &self,
+        platform: &dyn Platform,
+        bot: &OpenedBot,
+        permitted: PermittedAction,
+    ) -> EgressResult {
+        let Action::SendMedia { source_url, filename, .. } = &permitted.action else {
+            return Outcome::unsupported(permitted.action.op()).into();
         };
-        if !platform.descriptor(bot).supported_ops.iter().any(|op| op == order.action.op()) {
-            return Outcome::unsupported(order.action.op()).into();
+        if !platform.descriptor(bot).supported_ops.iter().any(|op| op == permitted.action.op()) {
+            return Outcome::unsupported(permitted.action.op()).into();
         }
         let store = self.0.relay.media();
         let source = MediaSource {
-            tenant: &order.tenant,
-            instance: &order.instance,
+            tenant: &permitted.tenant,
+            instance: &permitted.instance,
             url: source_url,
             filename: filename.as_deref(),
-            deadline: order.deadline,
+            deadline: permitted.deadline,
         };
         match store.obtain(source).await {
             Ok(record) => {
                 let media = StoredMedia { store: store.clone(), record };
-                platform.send_media(bot, order, media).await
+                platform.send_media(bot, permitted, media).await
             }
             Err(reason) => {
-                if let NotObtained::Fault(fault) = &reason {
+                if let FileNotAvailable::Fault(fault) = &reason {
                     tracing::error!(%fault, "could not get a file to send");
                 }
                 Outcome::failed(reason.to_string()).into()

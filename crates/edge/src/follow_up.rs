@@ -4,14 +4,14 @@
 //! capability every follow-up gets the same answer after the same work.
 
 use posthouse_wire::{Action, CapabilityKind, Outcome, Secret};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 use vault::Redemption;
 
 use crate::{Edge, Fault};
 
 /// A follow-up with its redeemed capability.
 pub struct FollowUp<'a> {
-    pub order: &'a Order,
+    pub permitted: &'a PermittedAction,
     pub kind: &'a CapabilityKind,
     pub content: &'a str,
     pub value: &'a Secret,
@@ -27,8 +27,8 @@ pub struct FollowedUp {
 }
 
 impl Edge {
-    pub(crate) async fn follow_up(&self, order: Order) -> Carried {
-        match self.redeem_and_send(&order).await {
+    pub(crate) async fn follow_up(&self, permitted: PermittedAction) -> EgressResult {
+        match self.redeem_and_send(&permitted).await {
             Ok(carried) => carried,
             Err(fault) => {
                 tracing::error!(%fault, "could not carry out a follow-up");
@@ -38,31 +38,35 @@ impl Edge {
         }
     }
 
-    async fn redeem_and_send(&self, order: &Order) -> Result<Carried, Fault> {
-        let Action::FollowUp { session_key, kind, content, .. } = &order.action else {
-            return Ok(Outcome::unsupported(order.action.op()).into());
+    async fn redeem_and_send(&self, permitted: &PermittedAction) -> Result<EgressResult, Fault> {
+        let Action::FollowUp { session_key, kind, content, .. } = &permitted.action else {
+            return Ok(Outcome::unsupported(permitted.action.op()).into());
         };
-        let is_of_platform = kind.as_str().split_once('.').is_some_and(|(of, _)| order.on.platform == *of);
+        let is_of_platform =
+            kind.as_str().split_once('.').is_some_and(|(of, _)| permitted.on.platform == *of);
         // No capability has an empty kind. It is looked for all the same, so that the refusal takes the same time.
         let none = CapabilityKind::new("");
-        let wanted = if order.may_redeem && is_of_platform { kind } else { &none };
-        let redemption =
-            self.0.vault.redeem(&order.tenant, &order.instance, session_key, wanted, Some(&order.id)).await?;
+        let wanted = if permitted.may_redeem && is_of_platform { kind } else { &none };
+        let redemption = self
+            .0
+            .vault
+            .redeem(&permitted.tenant, &permitted.instance, session_key, wanted, Some(&permitted.id))
+            .await?;
         let Redemption::Granted(granted) = redemption else { return Ok(Outcome::no_capability().into()) };
-        let platform = self.platform(order.on.platform.as_str());
-        let bot = self.0.bots.find(&order.on).await?;
+        let platform = self.platform(permitted.on.platform.as_str());
+        let bot = self.0.bots.find(&permitted.on).await?;
         let (Some(platform), Some(bot)) = (platform, bot) else {
             self.0.vault.give_back(granted).await?;
             return Ok(Outcome::no_capability().into());
         };
         let posted = self.0.timepiece.now();
-        let follow_up = FollowUp { order, kind, content, value: &granted.value };
+        let follow_up = FollowUp { permitted, kind, content, value: &granted.value };
         let FollowedUp { outcome, called, had_no_effect } = platform.follow_up(&bot, follow_up).await;
         let ended = if outcome.success { "ok" } else { outcome.error.as_deref().unwrap_or("failed") };
         self.0.vault.end_use(&granted, called, ended).await?;
         if had_no_effect {
             self.0.vault.give_back(granted).await?;
         }
-        Ok(Carried { outcome, posted: Some(posted), called: None })
+        Ok(EgressResult { outcome, posted: Some(posted), called: None })
     }
 }

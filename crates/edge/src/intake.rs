@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use identity::{Admitted, Identity, OverQuota, PairingCode, Principal, Stranger};
-use judging::{Admitting, Judged};
+use judging::{AdmittedArrival, ArrivalDecision};
 use ledger::{LimitReached, ShownPrompt};
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
-use relay::{Admission, Entrant, Relay};
-use vault::{Captured, Vault};
+use relay::{Admission, NewEntry, Relay};
+use vault::{CapturedCapability, Vault};
 
 use self::sender_texts::{MAILBOX_FULL, may_answer, pairing_notice};
 use crate::Fault;
@@ -148,13 +148,13 @@ impl Intake {
             .collect();
         while let Some((arrival, from_bot)) = arrivals.pop_front() {
             match self.judge(platform, bot, arrival, from_bot, person).await? {
-                Judged::Turn(turn) => {
+                ArrivalDecision::Turn(turn) => {
                     may_acknowledge = true;
                     admitted.push(*turn);
                 }
-                Judged::Again(arrival) => arrivals.push_front((*arrival, from_bot)),
-                Judged::Dropped { by_admitted } => may_acknowledge |= by_admitted,
-                Judged::OverQuota(over) => {
+                ArrivalDecision::JudgeAgain(arrival) => arrivals.push_front((*arrival, from_bot)),
+                ArrivalDecision::Dropped { by_admitted } => may_acknowledge |= by_admitted,
+                ArrivalDecision::OverQuota(over) => {
                     may_acknowledge = true;
                     result.over_quota = Some(over);
                 }
@@ -168,10 +168,10 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        for Admitting { admitted, entrant, capabilities, answers } in admitted {
-            let source = &entrant.event.source;
+        for AdmittedArrival { admitted, new_entry, capabilities, answers } in admitted {
+            let source = &new_entry.event.source;
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
-            match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
+            match self.keep(platform.name(), &admitted, new_entry, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     if let Some((prompt, token)) = answers {
                         self.close_prompt(platform, bot, &prompt, &token).await?;
@@ -269,22 +269,23 @@ impl Intake {
         &self,
         platform: &'static str,
         admitted: &Admitted,
-        entrant: Entrant,
-        capabilities: Vec<Captured>,
+        new_entry: NewEntry,
+        capabilities: Vec<CapturedCapability>,
     ) -> Result<ArrivalResult, Fault> {
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.
-            if let Some(entry) = self.relay.inboxes().records().known(admitted.on(), &entrant.dedup).await? {
+            if let Some(entry) = self.relay.inboxes().records().known(admitted.on(), &new_entry.dedup).await?
+            {
                 self.metrics.ignored(platform, "repeat");
                 return Ok(ArrivalResult::Entry(entry));
             }
             // Bind before the entry is stored. A crash in between leaves a capability that expires unused; the other
             // order would show the agent a session whose capability is not there yet.
-            let keys = session_key::plausible_of_interaction(&entrant.event.source);
+            let keys = session_key::plausible_of_interaction(&new_entry.event.source);
             let to = admitted.to();
-            self.vault.bind(&to.tenant, &to.instance, &keys, entrant.id.as_ref(), capabilities).await?;
+            self.vault.bind(&to.tenant, &to.instance, &keys, new_entry.id.as_ref(), capabilities).await?;
         }
-        Ok(match self.relay.inboxes().admit(admitted, entrant).await? {
+        Ok(match self.relay.inboxes().admit(admitted, new_entry).await? {
             Admission::Kept(entry) => {
                 self.metrics.kept(platform);
                 ArrivalResult::Entry(entry)

@@ -13,14 +13,14 @@ struct Labels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfPlatform {
+struct PlatformLabel {
     platform: &'static str,
 }
 
 /// The edge's metric families. Labels come from closed sets.
 #[derive(Default)]
 pub struct Metrics {
-    kept: Family<OfPlatform, Counter>,
+    kept: Family<PlatformLabel, Counter>,
     ignored: Family<Labels, Counter>,
     refused: Family<Labels, Counter>,
     dead_bots: Gauge,
@@ -51,7 +51,7 @@ impl Metrics {
     }
 
     pub(crate) fn kept(&self, platform: &'static str) {
-        self.kept.get_or_create(&OfPlatform { platform }).inc();
+        self.kept.get_or_create(&PlatformLabel { platform }).inc();
     }
 
     pub(crate) fn ignored(&self, platform: &'static str, reason: &'static str) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
-use relay::Order;
+use relay::PermittedAction;
 
 use crate::bot_health::BotHealth;
 use crate::bots::OpenedBot;
@@ -124,7 +124,7 @@ impl Notices {
         thread: Option<ThreadId>,
         text: String,
     ) -> bool {
-        let order = Order {
+        let permitted = PermittedAction {
             may_redeem: false,
             ends_turn: false,
             id: ActionId::mint(self.timepiece.now().millis()),
@@ -141,7 +141,7 @@ impl Notices {
             stream_cursor: String::new(),
             deadline: self.timepiece.instant() + PATIENCE,
         };
-        let outcome = platform.carry(&bot, order).await.outcome;
+        let outcome = platform.carry(&bot, permitted).await.outcome;
         if !outcome.success {
             let error = outcome.error.unwrap_or_default();
             tracing::debug!(bot.id = %bot.id, platform = platform.name(), error, "could not send a notice");

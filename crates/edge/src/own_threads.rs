@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ledger::{BotRef, MadeThread, Threads};
 use posthouse_wire::{Action, Outcome};
-use relay::Order;
+use relay::PermittedAction;
 
 use crate::Fault;
 use crate::platform::{Platform, RenamedThread};
@@ -19,13 +19,19 @@ impl OwnThreads {
     }
 
     /// The refusal of a rename whose conditions do not hold. `None` for every other order.
-    pub async fn refusal(&self, platform: &dyn Platform, order: &Order) -> Result<Option<Outcome>, Fault> {
-        let Action::ThreadRename { chat_id, thread_id, guard, .. } = &order.action else { return Ok(None) };
+    pub async fn refusal(
+        &self,
+        platform: &dyn Platform,
+        permitted: &PermittedAction,
+    ) -> Result<Option<Outcome>, Fault> {
+        let Action::ThreadRename { chat_id, thread_id, guard, .. } = &permitted.action else {
+            return Ok(None);
+        };
         if !guard.only_if_connector_created && guard.only_if_current_name.is_none() {
             return Ok(None);
         }
-        let made = self.0.thread(&order.on, chat_id, thread_id).await?;
-        let made = made.filter(|thread| thread.instance == order.instance);
+        let made = self.0.thread(&permitted.on, chat_id, thread_id).await?;
+        let made = made.filter(|thread| thread.instance == permitted.instance);
         if guard.only_if_connector_created && made.as_ref().is_none_or(|thread| thread.renamed) {
             return Ok(Some(Outcome::failed(
                 "not renamed: the thread was not created here, or has another name now",
@@ -41,9 +47,9 @@ impl OwnThreads {
         })
     }
 
-    /// The thread of an order that creates or renames one, without its id if it does not exist yet.
-    pub fn of(order: &Order) -> Option<MadeThread> {
-        let (chat, thread, name) = match &order.action {
+    /// The thread of an action that creates or renames one, without its id if it does not exist yet.
+    pub fn of(permitted: &PermittedAction) -> Option<MadeThread> {
+        let (chat, thread, name) = match &permitted.action {
             Action::ThreadCreate { chat_id, thread_name, .. } => (chat_id, None, thread_name),
             Action::ThreadRename { chat_id, thread_id, thread_name, .. } => {
                 (chat_id, Some(thread_id.clone()), thread_name)
@@ -51,10 +57,10 @@ impl OwnThreads {
             _ => return None,
         };
         Some(MadeThread {
-            on: order.on.clone(),
+            on: permitted.on.clone(),
             chat: chat.clone(),
             thread: thread.unwrap_or_else(|| "".into()),
-            instance: order.instance.clone(),
+            instance: permitted.instance.clone(),
             name: name.clone(),
             renamed: false,
         })

@@ -43,13 +43,13 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
     // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
     // The path selects one bot and so the secret to check, never a tenant.
-    let identity = BotRef { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
+    let bot_ref = BotRef { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
     // A bot that does not exist is checked like any other, with secrets that nobody has, so that an unverified caller
     // cannot learn which bots exist.
-    let bot = match edge.bots().find_or(&identity, || nobody(&*platform, &identity)).await {
+    let bot = match edge.bots().find_or(&bot_ref, || nobody(&*platform, &bot_ref)).await {
         Ok(bot) => bot,
         Err(fault) => {
             tracing::error!(%fault, platform = platform.name(), "could not open the bot of a delivery");
@@ -104,14 +104,14 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
 }
 
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
-fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<OpenedBot, Fault> {
+fn nobody(platform: &dyn Platform, bot_ref: &BotRef) -> Result<OpenedBot, Fault> {
     let mut credentials = Credentials::default();
-    for need in platform.needs() {
+    for need in platform.required_secrets() {
         credentials.insert(need.name, vault::random_hex(32)?);
     }
     Ok(OpenedBot {
-        platform: identity.platform.clone(),
-        id: identity.bot.clone(),
+        platform: bot_ref.platform.clone(),
+        id: bot_ref.bot.clone(),
         shared: false,
         settings: Map::new(),
         credentials,

@@ -51,27 +51,27 @@ pub fn split_measured(text: &str, limit: usize, measure: &dyn Fn(&str) -> usize)
         return vec![whole.into_owned()];
     }
     let page = fences::lay_out(text, limit, measure);
-    let knife = Knife { page: &page, limit, measure };
+    let splitter = PageSplitter { page: &page, limit, measure };
     let mut chunks = Vec::new();
-    let mut at = knife.skip_blank(0);
+    let mut at = splitter.skip_blank(0);
     while at < page.text.len() {
-        let end = knife.cut(at);
+        let end = splitter.cut(at);
         if !page.text[at..end].trim().is_empty() {
-            chunks.push(knife.render(at, end));
+            chunks.push(splitter.render(at, end));
         }
-        at = knife.skip_blank(end);
+        at = splitter.skip_blank(end);
     }
     chunks
 }
 
 /// Cuts one page. All positions are byte offsets into the page's text, on character boundaries.
-struct Knife<'a> {
+struct PageSplitter<'a> {
     page: &'a FencedText<'a>,
     limit: usize,
     measure: &'a dyn Fn(&str) -> usize,
 }
 
-impl Knife<'_> {
+impl PageSplitter<'_> {
     /// The end of the chunk that starts at `at`; always greater than `at`.
     fn cut(&self, at: usize) -> usize {
         let mut furthest = self.furthest(at);

@@ -27,15 +27,15 @@ use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{BotId, ChatId, ChatInfo, Descriptor, MessageId, UserId};
-use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
+use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
-    BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
+    BotTrouble, EventDelivery, HeadProof, InteractionAck, Platform, PlatformBot, Raw, Reading, RequestHead,
+    RequiredSecret, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 const PLATFORM: &str = "telegram";
@@ -87,7 +87,7 @@ pub struct Telegram {
     families: Cache<(BotId, i64, i64), Arc<[i64]>>,
     /// The messages that final drafts became, by chat and draft.
     finals: Cache<(BotId, i64, i64), MessageId>,
-    fitting: egress::Fitting,
+    split_limits: egress::SplitLimits,
     refused_tokens: refused_tokens::RefusedTokens,
 }
 
@@ -105,7 +105,7 @@ impl Telegram {
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
             finals: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(600)).build(),
-            fitting: egress::Fitting::default(),
+            split_limits: egress::SplitLimits::default(),
             refused_tokens: refused_tokens::RefusedTokens::default(),
         }
     }
@@ -126,12 +126,12 @@ impl Telegram {
 }
 
 /// The bot's own identity on Telegram.
-struct Us<'a> {
+struct BotAccount<'a> {
     id: Option<i64>,
     username: Option<&'a str>,
 }
 
-impl<'a> Us<'a> {
+impl<'a> BotAccount<'a> {
     fn of(bot: &'a OpenedBot) -> Self {
         // Without the setting the bot's id is used: by default it is the same number.
         let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();
@@ -175,10 +175,10 @@ impl Platform for Telegram {
         StopRule::InterruptIfTyping
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[
-            Need { name: TOKEN, about: "the token that @BotFather gave the bot", generated: false },
-            Need {
+            RequiredSecret { name: TOKEN, about: "the token that @BotFather gave the bot", generated: false },
+            RequiredSecret {
                 name: WEBHOOK_SECRET,
                 about: "the secret that Telegram sends with each webhook call; 1 to 256 of A-Z a-z 0-9 _ -",
                 generated: true,
@@ -218,16 +218,21 @@ impl Platform for Telegram {
         }
     }
 
-    async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried {
-        egress::carry(self, bot, order).await
+    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::carry(self, bot, permitted).await
     }
 
     async fn close_prompt(&self, bot: &OpenedBot, chat: &ChatId, message: &MessageId) {
         egress::close_prompt(self, bot, chat, message).await;
     }
 
-    async fn send_media(&self, bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
-        egress::send_media(self, bot, order, media).await
+    async fn send_media(
+        &self,
+        bot: &OpenedBot,
+        permitted: PermittedAction,
+        media: StoredMedia,
+    ) -> EgressResult {
+        egress::send_media(self, bot, permitted, media).await
     }
 
     async fn fetch_media(

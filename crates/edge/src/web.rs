@@ -37,7 +37,7 @@ use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{Action, ChatId, Descriptor, InstanceId, MessageId};
-use relay::{Carried, FetchedMedia, MediaWriter, NotFetched, Order, StopRule};
+use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
@@ -45,8 +45,8 @@ use crate::bots::OpenedBot;
 use crate::follow_up::{FollowUp, FollowedUp};
 use crate::intake::Intake;
 use crate::platform::{
-    BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
-    RequestHead, StoredMedia, VerifiedBody, WebhookRefusal,
+    BotTrouble, EventDelivery, HeadProof, InteractionAck, Platform, PlatformBot, Raw, Reading, RequestHead,
+    RequiredSecret, StoredMedia, VerifiedBody, WebhookRefusal,
 };
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
@@ -149,7 +149,7 @@ impl Platform for Web {
         StopRule::Interrupt
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[]
     }
 
@@ -179,8 +179,8 @@ impl Platform for Web {
 
     async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
-    async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
-        self.carry_out(order).await
+    async fn carry(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        self.carry_out(permitted).await
     }
 
     async fn follow_up(&self, _bot: &OpenedBot, follow_up: FollowUp<'_>) -> FollowedUp {
@@ -191,8 +191,13 @@ impl Platform for Web {
         true
     }
 
-    async fn send_media(&self, _bot: &OpenedBot, order: Order, media: StoredMedia) -> Carried {
-        self.send_file(order, media).await
+    async fn send_media(
+        &self,
+        _bot: &OpenedBot,
+        permitted: PermittedAction,
+        media: StoredMedia,
+    ) -> EgressResult {
+        self.send_file(permitted, media).await
     }
 
     async fn fetch_media(

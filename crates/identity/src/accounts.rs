@@ -160,7 +160,7 @@ impl Accounts {
 
     /// Deletes an agent with everything that belongs to it. Idempotent.
     pub async fn remove_agent(&self, instance: &InstanceId) -> Result<Removed, Fault> {
-        let mut bots = self.roster.records().identities(instance).await?;
+        let mut bots = self.roster.records().bots_used_by(instance).await?;
         // A shared bot stays as it is for its other agents. What was cached about this one depends on the agent.
         for shared in self.roster.records().bots().await?.iter().filter(|bot| bot.shared) {
             bots.retain(|bot| bot.platform != shared.platform || bot.bot != shared.id);

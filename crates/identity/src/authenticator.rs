@@ -65,7 +65,7 @@ pub struct Authenticator {
     pub(crate) timepiece: Timepiece,
 }
 
-type Checked = Result<Principal, CredentialRefusal>;
+type AuthenticationResult = Result<Principal, CredentialRefusal>;
 
 impl Authenticator {
     /// An agent that connects to the relay or calls one of its HTTP routes, by its gateway credential. The decision
@@ -135,7 +135,12 @@ impl Authenticator {
     }
 
     /// Counts a refusal against its address. Further ones get slower answers and then none. `why` is a metric label.
-    async fn counted(&self, checked: Checked, address: Option<IpAddr>, why: &'static str) -> Authentication {
+    async fn counted(
+        &self,
+        checked: AuthenticationResult,
+        address: Option<IpAddr>,
+        why: &'static str,
+    ) -> Authentication {
         match checked {
             Ok(principal) => Authentication::Known(principal),
             Err(refusal) if self.throttle.slow_down(address, why).await => Authentication::Refused(refusal),
@@ -195,7 +200,7 @@ impl Authenticator {
         Ok(self.counted(checked.ok_or(CredentialRefusal::Unknown), address, "session_refused").await)
     }
 
-    async fn gateway(&self, token: &str) -> Result<Checked, Fault> {
+    async fn gateway(&self, token: &str) -> Result<AuthenticationResult, Fault> {
         let holder = match self.keyring.judge(token).await? {
             CredentialCheck::Good(holder) => holder,
             // A laptop that slept between making the token and connecting must not disable itself permanently.
@@ -207,7 +212,7 @@ impl Authenticator {
         self.agent(&tenant, &instance, AgentCredential::Gateway(gateway)).await
     }
 
-    async fn access_token(&self, token: &Secret) -> Result<Checked, Fault> {
+    async fn access_token(&self, token: &Secret) -> Result<AuthenticationResult, Fault> {
         let Some(record) = self.roster.access_token(token.expose()).await? else {
             return Ok(Err(CredentialRefusal::Unknown));
         };
@@ -227,7 +232,7 @@ impl Authenticator {
         }
     }
 
-    async fn issued(&self, token: &str) -> Result<Checked, Fault> {
+    async fn issued(&self, token: &str) -> Result<AuthenticationResult, Fault> {
         let Some(claims) = self.issuers.verify(token, TokenPurpose::Join, &self.timepiece).await else {
             return Ok(Err(CredentialRefusal::Unknown));
         };
@@ -237,7 +242,7 @@ impl Authenticator {
             .ok_or(CredentialRefusal::Unknown))
     }
 
-    async fn issued_for_agent(&self, token: &str) -> Result<Checked, Fault> {
+    async fn issued_for_agent(&self, token: &str) -> Result<AuthenticationResult, Fault> {
         let verified = self.issuers.verify(token, TokenPurpose::ManageAgent, &self.timepiece).await;
         let Some(IssuedClaims { issuer, tenant, agent: Some(id) }) = verified else {
             return Ok(Err(CredentialRefusal::Unknown));
@@ -253,7 +258,7 @@ impl Authenticator {
         }
     }
 
-    async fn client(&self, client: &str, secret: &Secret) -> Result<Checked, Fault> {
+    async fn client(&self, client: &str, secret: &Secret) -> Result<AuthenticationResult, Fault> {
         let Some(found) = self.keyring.client(client, secret.expose()).await? else {
             return Ok(Err(CredentialRefusal::Unknown));
         };
@@ -263,7 +268,12 @@ impl Authenticator {
         }
     }
 
-    async fn agent(&self, tenant: &TenantId, id: &InstanceId, by: AgentCredential) -> Result<Checked, Fault> {
+    async fn agent(
+        &self,
+        tenant: &TenantId,
+        id: &InstanceId,
+        by: AgentCredential,
+    ) -> Result<AuthenticationResult, Fault> {
         let agent = self.roster.agent(tenant, id.as_str()).await?;
         Ok(agent.map(|agent| Principal::Agent { agent, by }).ok_or(CredentialRefusal::AgentRemoved))
     }

@@ -32,10 +32,10 @@ pub use relevance::Relevance;
 use resolution::{AuthorKind, Candidate, Layers};
 pub use sender_access::SenderAccess;
 use sender_access::{SenderVerdict, is_direct};
-pub use visibility::Sight;
+pub use visibility::ChatVisibility;
 use visibility::Visibility;
 
-use crate::{Bearings, Fault, Principal, RosterView, Routed};
+use crate::{EventOrigin, Fault, Principal, RosterView, Routed};
 
 /// Proof that a message may be stored for an agent. Only the gate makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,11 +64,11 @@ impl Admitted {
 
 /// A message at the gate.
 #[derive(Clone, Copy, Debug)]
-pub struct Approach<'a> {
+pub struct IncomingMessage<'a> {
     pub on: &'a BotRef,
     /// The bot serves several tenants.
     pub shared: bool,
-    pub bearings: Bearings<'a>,
+    pub origin: EventOrigin<'a>,
     /// Addressed to the bot. In a group, only addressed messages are for the agent.
     pub addressed: bool,
     /// Written by another bot.
@@ -77,14 +77,14 @@ pub struct Approach<'a> {
     pub person: Option<&'a Principal>,
 }
 
-impl Approach<'_> {
+impl IncomingMessage<'_> {
     fn kind(&self) -> MessageTraits {
-        let is_addressed = self.addressed || !is_crowd(self.bearings.source);
+        let is_addressed = self.addressed || !is_group_chat(self.origin.source);
         MessageTraits { is_addressed, from_bot: self.from_bot }
     }
 
     fn author(&self) -> AuthorKind {
-        let source = self.bearings.source;
+        let source = self.origin.source;
         match &source.user_id {
             _ if self.from_bot => AuthorKind::Bot,
             // In a channel, the source names the channel.
@@ -145,9 +145,9 @@ impl Gate {
         }
     }
 
-    /// Sets whom to ask whether somebody can see a chat. Until then nobody can.
-    pub fn see_through(&self, sight: Arc<dyn Sight>) {
-        self.visibility.see_through(sight);
+    /// Sets the source that tells whether a user can see a chat. Until then nobody can.
+    pub fn set_chat_visibility(&self, chat_visibility: Arc<dyn ChatVisibility>) {
+        self.visibility.set_chat_visibility(chat_visibility);
     }
 
     /// The links between authors and agents.
@@ -181,14 +181,18 @@ impl Gate {
     }
 
     /// Decides about a message from a platform. Nothing is stored and no agent is woken for one that is not admitted.
-    pub async fn decide(&self, approach: Approach<'_>) -> Result<GateDecision, Fault> {
-        self.resolve(approach, None).await
+    pub async fn decide(&self, incoming: IncomingMessage<'_>) -> Result<GateDecision, Fault> {
+        self.resolve(incoming, None).await
     }
 
     /// Decides whether a message may be stored for this agent, which need not be the one that [`Self::decide`] chooses.
     /// The rules are the same. `None` when they do not lead to the agent.
-    pub async fn admit_to(&self, to: &InstanceId, approach: Approach<'_>) -> Result<Option<Admitted>, Fault> {
-        Ok(match self.resolve(approach, Some(to)).await? {
+    pub async fn admit_to(
+        &self,
+        to: &InstanceId,
+        incoming: IncomingMessage<'_>,
+    ) -> Result<Option<Admitted>, Fault> {
+        Ok(match self.resolve(incoming, Some(to)).await? {
             GateDecision::Admitted(admitted) => Some(admitted),
             GateDecision::NotAddressed(_) | GateDecision::Ignored(_) | GateDecision::Stranger(_) => None,
         })
@@ -197,27 +201,27 @@ impl Gate {
     /// The decision among all agents, or about the one that `only` names.
     async fn resolve(
         &self,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         only: Option<&InstanceId>,
     ) -> Result<GateDecision, Fault> {
-        match approach.shared && approach.person.is_none() {
-            true => self.decide_shared(approach, only).await,
-            false => self.decide_owned(approach, only).await,
+        match incoming.shared && incoming.person.is_none() {
+            true => self.decide_shared(incoming, only).await,
+            false => self.decide_owned(incoming, only).await,
         }
     }
 
     /// A message on a bot that belongs to one agent, or on the server's own platforms.
     async fn decide_owned(
         &self,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         only: Option<&InstanceId>,
     ) -> Result<GateDecision, Fault> {
-        let Approach { on, bearings, .. } = approach;
-        let source = bearings.source;
-        let routed = self.roster.route(on, bearings).await?;
+        let IncomingMessage { on, origin, .. } = incoming;
+        let source = origin.source;
+        let routed = self.roster.route(on, origin).await?;
         // Without a route there is no agent to be admitted to, so no pairing code is offered. An owned bot whose agent
         // is not chosen yet does offer one.
-        if routed.is_none() && (approach.shared || approach.person.is_some()) {
+        if routed.is_none() && (incoming.shared || incoming.person.is_some()) {
             return Ok(GateDecision::Ignored("no_route"));
         }
         if let (Some(only), Some(routed)) = (only, &routed)
@@ -225,7 +229,7 @@ impl Gate {
         {
             return Ok(GateDecision::Ignored("other_agent"));
         }
-        let message = approach.kind();
+        let message = incoming.kind();
         let is_relevant = match &routed {
             Some(routed) => self.relevance.wants(&routed.to.instance, on, source, message).await?,
             None => message.is_addressed && !message.from_bot,
@@ -233,7 +237,7 @@ impl Gate {
         if !is_relevant {
             return Ok(not_wanted(message, routed.map(|routed| routed.to)));
         }
-        match approach.person {
+        match incoming.person {
             Some(Principal::Person(invitation)) => {
                 let covered = routed
                     .as_ref()
@@ -244,7 +248,7 @@ impl Gate {
             }
             Some(_) => return Ok(GateDecision::Ignored("not_invited")),
             None => {
-                if let Some(refused) = self.refused_sender(approach, routed.as_ref()).await? {
+                if let Some(refused) = self.refused_sender(incoming, routed.as_ref()).await? {
                     return Ok(refused);
                 }
             }
@@ -260,12 +264,12 @@ impl Gate {
     /// The decision about a sender whom the operator's rules do not admit. `None` when they are admitted.
     async fn refused_sender(
         &self,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         routed: Option<&Routed>,
     ) -> Result<Option<GateDecision>, Fault> {
-        let Approach { on, bearings, .. } = approach;
-        let source = bearings.source;
-        let message = approach.kind();
+        let IncomingMessage { on, origin, .. } = incoming;
+        let source = origin.source;
+        let message = incoming.kind();
         let names_place = routed.is_some_and(|routed| routed.names_place);
         Ok(match self.access.verdict(on, source, names_place).await? {
             SenderVerdict::Admitted => None,
@@ -289,16 +293,16 @@ impl Gate {
     /// A message on a bot of many tenants. The author decides first, then the place (contract section 18).
     async fn decide_shared(
         &self,
-        approach: Approach<'_>,
+        incoming: IncomingMessage<'_>,
         only: Option<&InstanceId>,
     ) -> Result<GateDecision, Fault> {
-        let Approach { on, bearings, .. } = approach;
-        let source = bearings.source;
-        let place = self.roster.route(on, bearings).await?;
+        let IncomingMessage { on, origin, .. } = incoming;
+        let source = origin.source;
+        let place = self.roster.route(on, origin).await?;
         if self.access.denies(on, source).await? {
             return Ok(GateDecision::Ignored("denied"));
         }
-        let author = approach.author();
+        let author = incoming.author();
         let linked = match (author, &source.user_id) {
             (AuthorKind::Person, Some(user)) => self.links.agents(on, user).await?,
             _ => Arc::default(),
@@ -315,13 +319,13 @@ impl Gate {
             visible: true,
             relevant: true,
         };
-        let message = approach.kind();
+        let message = incoming.kind();
         match &candidate {
             Candidate::Nobody(_) | Candidate::Linked { .. } => {}
             Candidate::ByOperator(place) => {
                 layers.relevant = self.relevance.wants(&place.to.instance, on, source, message).await?;
                 if layers.relevant
-                    && let Some(refused) = self.refused_sender(approach, Some(place)).await?
+                    && let Some(refused) = self.refused_sender(incoming, Some(place)).await?
                 {
                     return Ok(refused);
                 }
@@ -382,7 +386,7 @@ fn not_wanted(message: MessageTraits, by: Option<RouteTo>) -> GateDecision {
 }
 
 /// Whether several people may be in the chat. There, a message is for the bot only when it is addressed to it.
-fn is_crowd(source: &Source) -> bool {
+fn is_group_chat(source: &Source) -> bool {
     matches!(source.chat_type.as_str(), "group" | "thread" | "forum" | "room")
 }
 
@@ -402,9 +406,9 @@ mod tests {
 
     #[test]
     fn groups_threads_forums_and_rooms_have_several_people_and_a_channel_or_a_direct_chat_has_not() {
-        let crowd =
-            |chat_type: &str| is_crowd(&Source { chat_type: chat_type.to_owned(), ..Source::default() });
-        assert!(["group", "thread", "forum", "room"].into_iter().all(crowd));
-        assert!(!["dm", "channel", ""].into_iter().any(crowd));
+        let is_group =
+            |chat_type: &str| is_group_chat(&Source { chat_type: chat_type.to_owned(), ..Source::default() });
+        assert!(["group", "thread", "forum", "room"].into_iter().all(is_group));
+        assert!(!["dm", "channel", ""].into_iter().any(is_group));
     }
 }

@@ -103,7 +103,7 @@ impl Gateways {
         keys: &[String],
     ) -> Result<Option<Vec<BotRef>>, Fault> {
         let mut shared: Vec<BotRef> = Vec::new();
-        for on in self.roster.records().identities(of).await? {
+        for on in self.roster.records().bots_used_by(of).await? {
             let bot = self.roster.records().bot(&on.platform, &on.bot).await?;
             if bot.is_some_and(|bot| bot.shared) && (limit.is_empty() || limit.contains(&on)) {
                 shared.push(on);

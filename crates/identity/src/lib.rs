@@ -1,9 +1,13 @@
 //! Identity: who is calling, and what they may do.
 //!
-//! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
-//! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and
-//! routes. [`Gate`] decides who may write to an agent. [`GatewayEnrolment`] gives out credentials for single-use tokens.
-//! [`TrustedIssuers`] checks tokens of foreign issuers. [`Quotas`] limits what each tenant may do per minute. The OAuth token endpoints are here too.
+//! - [`Authenticator`] turns every request into one [`Principal`].
+//! - [`Accounts`] creates and removes tenants, agents, their credentials, bots and routes.
+//! - [`RosterView`] is the only cache of agents, access tokens and routes.
+//! - [`Gate`] decides who may write to an agent.
+//! - [`GatewayEnrolment`] gives out credentials for single-use tokens.
+//! - [`TrustedIssuers`] checks tokens of foreign issuers.
+//! - [`Quotas`] limits what each tenant may do per minute.
+//! - `TokenEndpoints` answers OAuth token requests.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
 //! refusal looks the same as absence; a revocation takes effect before its command answers.
@@ -44,9 +48,9 @@ pub use config::{Config, IssuerSettings};
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
-    Admitted, Approach, AuthorLinks, AuthorPolicies, Gate, GateDecision, LinkCode, LinkCodes, LinkResult,
-    PairingCode, PlaceClaims, Relevance, SenderAccess, Sight, Stranger, is_link_code, link_command,
-    may_write_to_peer,
+    Admitted, AuthorLinks, AuthorPolicies, ChatVisibility, Gate, GateDecision, IncomingMessage, LinkCode,
+    LinkCodes, LinkResult, PairingCode, PlaceClaims, Relevance, SenderAccess, Stranger, is_link_code,
+    link_command, may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use gateways::{GatewayChange, GatewayChanged, Gateways};
@@ -56,11 +60,11 @@ pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
 pub use provisioning::{GatewayProvisioning, ProvisionedGateway};
-pub use quotas::{LimitValues, Metered, OverQuota, QuotaUse, Quotas, SocketPlace};
+pub use quotas::{LimitValues, OverQuota, QuotaKind, QuotaUse, Quotas, SocketPlace};
 pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
-pub use route::{Bearings, Routed};
+pub use route::{EventOrigin, Routed};
 pub use sleep_urls::{SleepCaller, SleepUrls};
 pub use staleness::StalePolicies;
 pub use throttle::Throttle;

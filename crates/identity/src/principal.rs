@@ -85,9 +85,14 @@ impl Principal {
         match self {
             Principal::Operator => "admin".to_owned(),
             Principal::Tenant { client, .. } => client.to_string(),
-            Principal::Agent { agent, .. } => format!("agent:{}", agent.id),
+            Principal::Agent { agent, .. } => Self::agent_limit_key(&agent.id),
             Principal::Person(invitation) => format!("invitation:{}", invitation.id),
             Principal::Issued { tenant, issuer } => format!("issued:{tenant}:{issuer}"),
         }
+    }
+
+    /// As [`Principal::limit_key`], for an agent that is known only by its id.
+    pub fn agent_limit_key(agent: &InstanceId) -> String {
+        format!("agent:{agent}")
     }
 }

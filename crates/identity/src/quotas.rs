@@ -34,7 +34,7 @@ const LOG_EVERY: Duration = MINUTE;
 
 /// What is counted per minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metered {
+pub enum QuotaKind {
     /// A message to an agent.
     Message,
     /// An action of an agent.
@@ -47,7 +47,7 @@ pub enum Metered {
     Request,
 }
 
-impl Metered {
+impl QuotaKind {
     /// Number of different buckets.
     const BUCKETS: usize = 4;
 
@@ -166,7 +166,7 @@ impl Quotas {
     /// is charged.
     pub async fn take(
         &self,
-        what: Metered,
+        what: QuotaKind,
         tenant: &TenantId,
         agent: Option<&InstanceId>,
     ) -> Result<(), OverQuota> {
@@ -175,7 +175,7 @@ impl Quotas {
     }
 
     /// The same with the last known limits. Call [`Quotas::refresh`] before, where waiting is possible.
-    pub fn take_now(&self, what: Metered, tenant: &TenantId, agent: &InstanceId) -> Result<(), OverQuota> {
+    pub fn take_now(&self, what: QuotaKind, tenant: &TenantId, agent: &InstanceId) -> Result<(), OverQuota> {
         self.take_from(&self.buckets(tenant), what, tenant, Some(agent))
     }
 
@@ -222,7 +222,7 @@ impl Quotas {
     fn take_from(
         &self,
         buckets: &Arc<Mutex<TenantBuckets>>,
-        what: Metered,
+        what: QuotaKind,
         tenant: &TenantId,
         agent: Option<&InstanceId>,
     ) -> Result<(), OverQuota> {
@@ -230,7 +230,7 @@ impl Quotas {
         let taken = buckets.lock().take(what, agent, now);
         // A lookup that has no room is part of an action that was counted as refused.
         if let Err(over) = &taken
-            && what != Metered::ActionLookup
+            && what != QuotaKind::ActionLookup
         {
             self.refused(what.label(), tenant, agent, over, buckets);
         }

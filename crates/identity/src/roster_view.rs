@@ -168,13 +168,6 @@ impl RosterView {
         self.0.bus.publish(Notification::LoginEnded { login: login.to_string() });
     }
 
-    /// Announces that anything may have changed. This empties the caches of every tenant. Nothing in the server does
-    /// it: every change knows its subject.
-    pub fn anything_changed(&self) {
-        self.0.versions.note(RosterChange::Anything);
-        self.0.bus.publish(Notification::RosterChanged);
-    }
-
     /// Notes a change that another node announced.
     pub(crate) fn react_to(&self, notification: &Notification) {
         let change = match notification {
@@ -195,7 +188,6 @@ impl RosterView {
             }
             Notification::ClientEnded { client } => RosterChange::Client(client.as_str().into()),
             Notification::LoginEnded { login } => RosterChange::Login(login.as_str().into()),
-            Notification::RosterChanged => RosterChange::Anything,
             Notification::Revoked { .. }
             | Notification::Removed { .. }
             | Notification::Interrupt { .. }

@@ -8,13 +8,13 @@ use crate::{Fault, RosterView};
 
 /// The parts of an event that decide its agent. The bot that received it only selects the set of routes.
 #[derive(Clone, Copy, Debug)]
-pub struct Bearings<'a> {
+pub struct EventOrigin<'a> {
     pub source: &'a Source,
     /// The rest of the webhook's path, for platforms that route by it.
     pub path: Option<&'a str>,
 }
 
-impl Bearings<'_> {
+impl EventOrigin<'_> {
     /// Most specific first. A thread belongs to its parent's agent unless it has its own route.
     pub(crate) fn discriminators(&self) -> Vec<Discriminator> {
         let chats = [&self.source.chat_id, &self.source.parent_chat_id];
@@ -43,13 +43,13 @@ pub struct Routed {
 impl RosterView {
     /// Returns the agent that the place of an event belongs to, by a route of this bot. `None` when there is no route
     /// for it.
-    pub async fn route(&self, on: &BotRef, bearings: Bearings<'_>) -> Result<Option<Routed>, Fault> {
+    pub async fn route(&self, on: &BotRef, origin: EventOrigin<'_>) -> Result<Option<Routed>, Fault> {
         let whole = (on.clone(), vec![Discriminator::Any]);
         if let Some(Some(known)) = self.0.routes.get(&whole, &self.0.versions, self.now()) {
             return Ok(Some(known));
         }
-        // The key holds all bearings of the event, because scopes or paths of two tenants may contain the same chat.
-        let particular = (on.clone(), bearings.discriminators());
+        // The key holds everything that decides the agent of the event, because scopes or paths of two tenants may contain the same chat.
+        let particular = (on.clone(), origin.discriminators());
         if let Some(known) = self.0.routes.get(&particular, &self.0.versions, self.now()) {
             return Ok(known);
         }

@@ -8,12 +8,12 @@ use posthouse_wire::InstanceId;
 
 use crate::record_cache::RecordCache;
 use crate::roster_versions::RosterChange;
-use crate::{Bearings, Fault, RosterView};
+use crate::{EventOrigin, Fault, RosterView};
 
 /// Lifetime of cached policies. They are read for every message of a platform.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Policies by bot, bearings and agent, also those that are known to be absent.
+/// Policies by bot, origin of the event and agent, also those that are known to be absent.
 type StalenessCache = RecordCache<(BotRef, Vec<Discriminator>, InstanceId), Option<StalePolicy>>;
 
 /// The policies of routes and agents. Clones share their cache.
@@ -38,10 +38,10 @@ impl StalePolicies {
     pub async fn policy(
         &self,
         on: &BotRef,
-        bearings: Bearings<'_>,
+        origin: EventOrigin<'_>,
         to: &InstanceId,
     ) -> Result<Option<StalePolicy>, Fault> {
-        let key = (on.clone(), bearings.discriminators(), to.clone());
+        let key = (on.clone(), origin.discriminators(), to.clone());
         if let Some(known) = self.roster.cached(&self.policies, &key) {
             return Ok(known);
         }

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use ledger::{
-    ArmFate, ArmKey, Armed, Arms, Due, Fault, FireAttempt, Generation, Instance, Ledger, Location, NewArm,
-    Settled, Tenant,
+    ArmFate, ArmKey, ArmResult, Armed, Arms, Due, Fault, FireAttempt, Generation, Instance, Ledger, Location,
+    NewArm, Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
@@ -152,7 +152,7 @@ async fn fire(ledger: &Ledger, keys: &[ArmKey], clock: &Timepiece) -> Result<(),
         settling.spawn(async move {
             let attempt = FireAttempt { status: Some(202), late_ms: 3, ..FireAttempt::default() };
             let ended =
-                Settled::Ended { fate: ArmFate::Delivered, attempt, missed: Vec::new(), successor: None };
+                ArmResult::Ended { fate: ArmFate::Delivered, attempt, missed: Vec::new(), successor: None };
             arms.settle(arm.key, "server", ended, now).await
         });
     }

@@ -117,7 +117,7 @@ impl Decision {
 
 /// The stored policy and decisions that apply to a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Consulted {
+pub struct SenderRecords {
     pub policy: PrincipalPolicy,
     pub decisions: Vec<Option<Decision>>,
 }
@@ -159,7 +159,7 @@ pub struct PairingLimits {
 
 /// Outcome of a request for access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paired {
+pub enum PairingResult {
     /// The request is now pending under its code.
     New,
     /// The subject already has a pending request, under another code.
@@ -173,7 +173,7 @@ pub enum Paired {
 pub trait Access: Send + Sync {
     /// The policy of the bot and the decision about each of these subjects, in the same order. A bot that
     /// does not exist admits nobody.
-    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<Consulted, Fault>;
+    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault>;
     /// False when there is no such bot.
     async fn set_policy(&self, on: &BotRef, policy: PrincipalPolicy) -> Result<bool, Fault>;
     /// Stores a decision. It replaces an earlier decision and a pending request. False when there is no such
@@ -190,7 +190,7 @@ pub trait Access: Send + Sync {
     async fn forget(&self, on: &BotRef, subject: &Subject) -> Result<bool, Fault>;
     /// Stores a request, unless this subject already has one or the limits are reached. It never displaces
     /// another request.
-    async fn pair(&self, request: Pairing, limits: PairingLimits) -> Result<Paired, Fault>;
+    async fn pair(&self, request: Pairing, limits: PairingLimits) -> Result<PairingResult, Fault>;
     /// Deletes the pending request with this code. A decision that was made meanwhile stays. A missing
     /// request is fine.
     async fn withdraw_pairing(&self, on: &BotRef, subject: &Subject, code: &str) -> Result<(), Fault>;

@@ -183,7 +183,7 @@ pub struct FireAttempt {
 
 /// New state of an arm that the caller holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum ArmResult {
     /// The arm has ended.
     Ended {
         fate: ArmFate,
@@ -295,7 +295,7 @@ pub trait Arms: Send + Sync {
         &self,
         key: ArmKey,
         owner: &str,
-        settled: Settled,
+        settled: ArmResult,
         now: Moment,
     ) -> Result<Option<Due>, Fault>;
 

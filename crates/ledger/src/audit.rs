@@ -9,7 +9,7 @@ use crate::Fault;
 
 /// One requested change. It holds names and ids, but no text of people and no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct AuditEntry {
     pub at: Moment,
     /// Method and path below the root of the admin API, as requested.
     pub operation: String,
@@ -24,7 +24,7 @@ pub struct Deed {
 #[async_trait]
 pub trait Audit: Send + Sync {
     /// Repeating it adds another row.
-    async fn note(&self, deed: Deed) -> Result<(), Fault>;
+    async fn record(&self, entry: AuditEntry) -> Result<(), Fault>;
     /// Newest first, before the given row. Each comes with its row number.
-    async fn deeds(&self, before: Option<i64>, at_most: u32) -> Result<Vec<(i64, Deed)>, Fault>;
+    async fn entries(&self, before: Option<i64>, at_most: u32) -> Result<Vec<(i64, AuditEntry)>, Fault>;
 }

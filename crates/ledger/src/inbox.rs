@@ -163,19 +163,19 @@ pub struct Acknowledgement {
     pub place: Option<(Seq, i64)>,
 }
 
-/// Number of `Setback::Poison` after which an entry becomes a dead letter (relay contract section 16.4).
+/// Number of `FailedDelivery::Poison` after which an entry becomes a dead letter (relay contract section 16.4).
 pub const POISONED: i64 = 3;
-/// Number of losses in a row from which on each loss counts as `Setback::Poison`.
+/// Number of losses in a row from which on each loss counts as `FailedDelivery::Poison`.
 pub const LOST: i64 = 10;
 
 /// A delivery that ended without an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setback {
+pub enum FailedDelivery {
     /// A sign that the entry breaks its reader: the reader died of it, or stayed silent on a socket that
     /// answers pings.
     Poison,
     /// The socket was lost before the entry was acknowledged.
-    Loss,
+    ConnectionLost,
 }
 
 /// An entry that the server has given up on.
@@ -228,8 +228,13 @@ pub trait Inbox: StaleEntries {
     /// the amount that this call deleted, so that callers can keep sizes up to date.
     async fn acknowledge(&self, of: &InstanceId, acknowledged: Vec<Acknowledgement>)
     -> Result<Unread, Fault>;
-    /// Counts a setback. True when the entry became a dead letter by it.
-    async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault>;
+    /// Counts a failed delivery. True when the entry became a dead letter by it.
+    async fn record_failed_delivery(
+        &self,
+        of: &InstanceId,
+        entry: &EntryId,
+        failure: FailedDelivery,
+    ) -> Result<bool, Fault>;
     /// Drops an entry that nobody needs any more. An entry that has ended does not change. Returns the
     /// dropped amount.
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault>;

@@ -40,13 +40,14 @@ mod usage;
 mod vault;
 
 pub use access::{
-    Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
+    Access, AccessRule, Decision, Pairing, PairingLimits, PairingResult, PrincipalPolicy, SenderRecords,
+    Subject,
 };
 pub use arms::{
-    Arm, ArmFate, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm,
-    Settled, Successor,
+    Arm, ArmFate, ArmFilter, ArmKey, ArmResult, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm,
+    NewArm, Successor,
 };
-pub use audit::{Audit, Deed};
+pub use audit::{Audit, AuditEntry};
 pub use bindings::{
     AGENTS_OF_AN_AUTHOR, AUTHORS_OF_AN_AGENT, AuthorSighting, Binding, BindingPosition, Bindings, BoundAgent,
     ChangedPlace, Deprovisioned, LINK_CODES_OF_AN_AGENT, LinkingAuthor,
@@ -61,8 +62,8 @@ pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, New
 pub use fault::Fault;
 pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
-    InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry,
+    FailedDelivery, Inbox, InboxLimits, LimitReached, Sender, Seq, Sighting, Unread,
 };
 pub use interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
@@ -75,8 +76,8 @@ pub use provisioning::{
     ProvisionRequest, ProvisionResult, Provisioning, WantedAgent, WantedBot,
 };
 pub use receipts::{
-    Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
-    Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
+    AttemptOutcome, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES,
+    REPLY_BYTES, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
 pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomFile, RoomMarks, RoomMessage, Rooms, UNSENT_FILES};
@@ -85,7 +86,7 @@ pub use roster::{
     Instance, PlaceOwner, Removed, Roster, Route, RouteOrigin, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
-pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
+pub use shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};
 pub use staleness::{
@@ -97,7 +98,7 @@ pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
-pub use trace::{Story, TraceStep, Traces};
+pub use trace::{MessageTimeline, TraceStep, Traces};
 pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,

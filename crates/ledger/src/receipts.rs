@@ -128,7 +128,7 @@ pub struct Outgoing {
 
 /// Result of one attempt, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attempted {
+pub enum AttemptOutcome {
     /// Accepted. The body is deleted.
     Delivered { at: Moment, answer: String },
     /// Failed. It is tried again.
@@ -222,7 +222,7 @@ pub trait Receipts: Send + Sync {
     ) -> Result<(), Fault>;
     /// Stores the result of an attempt. A delivery that has ended does not change. Repeating it counts as
     /// another attempt.
-    async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault>;
+    async fn attempted(&self, key: ReceiptKey, attempted: AttemptOutcome) -> Result<(), Fault>;
     /// Claims due deliveries under a lease, oldest first. They are due again at `lease_until` unless a result
     /// is reported. Scheduled deliveries, which the clock starts, and those of the tenants in `except` are
     /// left out.

@@ -362,19 +362,19 @@ pub trait Roster: Interactions {
         on: &BotRef,
         candidates: &[Discriminator],
     ) -> Result<Option<PlaceOwner>, Fault>;
-    /// The identities that this instance uses, by a route or as one of a shared bot's agents, oldest first.
-    async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault>;
+    /// The bots that this instance uses, by a route or as one of a shared bot's agents, oldest first.
+    async fn bots_used_by(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault>;
 
-    /// Whether this instance may write to this chat. The instance must use this identity. The chat must have been
+    /// Whether this instance may write to this chat. The instance must use this bot. The chat must have been
     /// delivered to it there, lie in a place that is its own, or be the direct chat of an author linked to it. No other
     /// agent may own the chat by now, unless an author linked to this instance was seen in it.
     async fn may_reach(&self, from: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault>;
-    /// Whether this instance uses this identity, by a route or as one of a shared bot's agents.
+    /// Whether this instance uses this bot, by a route or as one of a shared bot's agents.
     async fn has_route(&self, to: &InstanceId, on: &BotRef) -> Result<bool, Fault>;
-    /// Whether this chat was delivered to this instance under this identity, regardless of routes. For
+    /// Whether this chat was delivered to this instance under this bot, regardless of routes. For
     /// conversations that need no route.
     async fn knows_chat(&self, of: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault>;
-    /// The identity under which this chat was last delivered to this instance.
+    /// The bot under which this chat was last delivered to this instance.
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<BotRef>, Fault>;
     /// The chat of the last event that was delivered to this instance under this session key.
     async fn chat_of_session(

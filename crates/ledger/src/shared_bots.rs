@@ -14,9 +14,9 @@ pub enum AdmittedTenant {
 
 /// Result of letting an agent use a shared bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fronted {
+pub enum UseBotResult {
     /// It uses the bot now, or did already.
-    Fronts,
+    Uses,
     /// There is no such bot or agent, the bot is not shared, or its tenant is not admitted. One variant on purpose:
     /// telling these apart would reveal what exists.
     Refused,
@@ -38,7 +38,7 @@ pub trait SharedBots: Send + Sync {
     /// The shared bots of a platform that a tenant's agents may use.
     async fn bots_for_tenant(&self, tenant: &TenantId, platform: &Platform) -> Result<Vec<BotRef>, Fault>;
     /// Lets an agent use a shared bot to which its tenant is admitted.
-    async fn front(&self, of: &InstanceId, on: &BotRef) -> Result<Fronted, Fault>;
+    async fn use_bot(&self, of: &InstanceId, on: &BotRef) -> Result<UseBotResult, Fault>;
     /// Whether agents without a policy of their own get only addressed messages of groups.
     async fn require_address(&self, on: &BotRef) -> Result<bool, Fault>;
     /// False when there is no such bot.

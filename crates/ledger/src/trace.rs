@@ -18,7 +18,7 @@ pub struct TraceStep {
 /// The timeline of one entry, action or delivery. For a delivery without an entry (any more), `platform` is
 /// the connector, `bot` is the agent's name there, and `instance` is empty if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct MessageTimeline {
     pub id: String,
     pub instance: InstanceId,
     pub platform: Platform,
@@ -37,16 +37,16 @@ pub struct Story {
 
 #[async_trait]
 pub trait Traces: Send + Sync {
-    async fn entry(&self, id: &EntryId) -> Result<Option<Story>, Fault>;
-    async fn action(&self, id: &ActionId) -> Result<Option<Story>, Fault>;
+    async fn entry(&self, id: &EntryId) -> Result<Option<MessageTimeline>, Fault>;
+    async fn action(&self, id: &ActionId) -> Result<Option<MessageTimeline>, Fault>;
     /// Everything that a program's dispatch led to, of any tenant: the entries, and the deliveries without an
     /// entry.
-    async fn dispatch(&self, id: &DispatchId) -> Result<Vec<Story>, Fault>;
+    async fn dispatch(&self, id: &DispatchId) -> Result<Vec<MessageTimeline>, Fault>;
     /// Everything known about one message of a platform, incoming or sent by the server.
     async fn message(
         &self,
         platform: &Platform,
         chat: &ChatId,
         message: &MessageId,
-    ) -> Result<Vec<Story>, Fault>;
+    ) -> Result<Vec<MessageTimeline>, Fault>;
 }

@@ -1,4 +1,4 @@
-//! Authentication of callers: the agent or tenant of a credential, and the caller label of a fronting host.
+//! Authentication of callers: the agent or tenant of a credential, and the label of the caller that it acts for.
 
 use http::HeaderMap;
 use http::request::Parts;
@@ -63,7 +63,7 @@ impl Post {
     }
 }
 
-/// The caller that a fronting host names in this header. An empty value counts as none.
+/// The caller that a program acts for, by this header. An empty value counts as none.
 fn label(headers: &HeaderMap, header: &str) -> Result<Option<String>, Refusal> {
     let bad = |why| Refusal::BadLabel { header: header.to_owned(), why };
     let mut values = headers.get_all(header).iter();

@@ -14,7 +14,7 @@ pub struct Caller {
     pub tenant: TenantId,
     /// The agent, for the credential of an instance. `None` for the credential of a tenant.
     pub agent: Option<Arc<Instance>>,
-    /// The caller that a fronting host names. A label that grants no rights.
+    /// The caller that a program acts for. A label that grants no rights.
     pub attested: Option<String>,
 }
 

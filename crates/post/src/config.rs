@@ -22,7 +22,7 @@ pub struct Config {
     pub wake_wait: Span,
     /// The largest number of open questions of one tenant. Default 1000.
     pub open_exchanges: u32,
-    /// The header in which a fronting host names its caller. Default `X-Agent-Id`.
+    /// The header in which a program names the caller that it acts for. Default `X-Agent-Id`.
     pub caller_header: String,
     /// Put a first line with kind and sender before every text to agents that do not use our SDK. A text that begins
     /// with `/` always gets this line, because the agent would run it as a command otherwise. Default true.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use identity::RosterView;
 use ledger::{ConnectorRecord, Connectors, Created, Removed};
-use posthouse_time::{Late, Timepiece};
+use posthouse_time::{TimedOut, Timepiece};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
@@ -14,7 +14,7 @@ use vault::WebhookSigner;
 
 use crate::connector::relay::RELAY;
 use crate::connector::{AgentConnector, Capabilities, ConnectorBuilder};
-use crate::{Refused, Unmade};
+use crate::{ConnectorNotCreated, Refused};
 
 /// Time limit of a health check, because an operator waits for its result.
 const LOOKED_WITHIN: Duration = Duration::from_secs(30);
@@ -73,14 +73,16 @@ impl ConnectorAdmin {
         settings: Value,
         secrets: ConnectorSecrets,
         force: bool,
-    ) -> Result<ConnectorRecord, Unmade> {
-        let malformed =
-            |field: &str, why: &str| Unmade::Malformed { field: field.to_owned(), why: why.to_owned() };
+    ) -> Result<ConnectorRecord, ConnectorNotCreated> {
+        let malformed = |field: &str, why: &str| ConnectorNotCreated::Malformed {
+            field: field.to_owned(),
+            why: why.to_owned(),
+        };
         if !is_name(name) {
             return Err(malformed("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`"));
         }
         if name == RELAY {
-            return Err(Unmade::Taken);
+            return Err(ConnectorNotCreated::Taken);
         }
         if kind != "webhook" && (secrets.authorization.is_some() || secrets.hmac_secret.is_some()) {
             return Err(malformed("authorization", "and `hmac_secret` are allowed only for a webhook"));
@@ -89,7 +91,7 @@ impl ConnectorAdmin {
         let id = ConnectorId::mint(now.millis());
         let connector = self.builder.build(tenant, &id, kind, &settings)?;
         if !force && let Err(why) = self.diagnose(&*connector).await {
-            return Err(Unmade::Unhealthy(format!("{kind} `{name}`, {why}")));
+            return Err(ConnectorNotCreated::Unhealthy(format!("{kind} `{name}`, {why}")));
         }
         let record = ConnectorRecord {
             id,
@@ -105,12 +107,12 @@ impl ConnectorAdmin {
             vault::Fault::Unfit(why) => {
                 malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
             }
-            why => Unmade::Fault(why.into()),
+            why => ConnectorNotCreated::Fault(why.into()),
         })?;
         let created = self.records.create_connector(record.clone(), sealed).await;
-        match created.map_err(|fault| Unmade::Fault(fault.into()))? {
+        match created.map_err(|fault| ConnectorNotCreated::Fault(fault.into()))? {
             Created::Made => {}
-            Created::Taken => return Err(Unmade::Taken),
+            Created::Taken => return Err(ConnectorNotCreated::Taken),
             Created::Unfit(why) => return Err(malformed("tenant", why)),
         }
         self.changed(tenant);
@@ -153,8 +155,9 @@ impl ConnectorAdmin {
 
     async fn diagnose(&self, connector: &dyn AgentConnector) -> Result<(), String> {
         let found = self.timepiece.within(LOOKED_WITHIN, connector.diagnose()).await;
-        found
-            .unwrap_or_else(|Late| Err(format!("the check did not end within {} s", LOOKED_WITHIN.as_secs())))
+        found.unwrap_or_else(|TimedOut| {
+            Err(format!("the check did not end within {} s", LOOKED_WITHIN.as_secs()))
+        })
     }
 
     /// Removes a connector. False if there is none with this name.
@@ -181,8 +184,8 @@ mod tests {
             admin.create(&tenant, name, "noop", json!({}), secrets, false).await
         };
         let record = create("pane").await.unwrap();
-        assert!(matches!(create("pane").await, Err(Unmade::Taken)));
-        assert!(matches!(create("relay").await, Err(Unmade::Taken)), "every tenant has it");
+        assert!(matches!(create("pane").await, Err(ConnectorNotCreated::Taken)));
+        assert!(matches!(create("relay").await, Err(ConnectorNotCreated::Taken)), "every tenant has it");
         assert_eq!(admin.describe(&record).healthy, None);
         for name in ["pane", "relay"] {
             assert_eq!(admin.check(&tenant, name).await.unwrap().healthy, Some(true), "{name}");

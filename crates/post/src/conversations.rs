@@ -10,7 +10,7 @@ use ledger::{BotRef, Exchange, NewReply, Receipts, ReplyKind};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, InstanceId, MessageId, Outcome};
-use relay::{Carried, Egress, Order};
+use relay::{Egress, EgressResult, PermittedAction};
 
 use self::names::{PLATFORM, bot_ref, is_question};
 use crate::Fault;
@@ -45,8 +45,8 @@ impl Egress for Conversations {
         })
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform == PLATFORM
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        bot.platform == PLATFORM
     }
 
     fn everyones(&self) -> Option<BotRef> {
@@ -54,20 +54,20 @@ impl Egress for Conversations {
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        self.is_built_in(identity)
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        self.is_built_in(bot)
     }
 
-    async fn carry(&self, order: Order) -> Carried {
+    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
         let posted = Some(self.timepiece.now());
-        let outcome = match self.act_on(&order).await {
+        let outcome = match self.act_on(&permitted).await {
             Ok(outcome) => outcome,
             Err(fault) => {
                 tracing::error!(%fault, "could not store an agent's message to a program");
                 Outcome::failed("network: the server could not store this message and did nothing")
             }
         };
-        Carried { outcome, posted, called: None }
+        EgressResult { outcome, posted, called: None }
     }
 }
 
@@ -85,15 +85,15 @@ struct AgentMessage<'a> {
 
 impl<'a> AgentMessage<'a> {
     fn of(
-        order: &'a Order,
+        permitted: &'a PermittedAction,
         chat: &'a ChatId,
         text: &'a str,
         metadata: &'a Metadata,
         message: MessageId,
     ) -> Self {
-        let begun = order.unfinished();
+        let begun = permitted.unfinished();
         let (text, unfinished) = (begun.unwrap_or(text), begun.is_some());
-        Self { by: &order.instance, chat, text, unfinished, metadata, message }
+        Self { by: &permitted.instance, chat, text, unfinished, metadata, message }
     }
 
     /// Whether this may be the rest of an unfinished message. Stock agents mark the last message of a turn with
@@ -113,11 +113,11 @@ impl Conversations {
         Self { receipts, answers, deadlines, timepiece }
     }
 
-    async fn act_on(&self, order: &Order) -> Result<Outcome, Fault> {
-        match &order.action {
+    async fn act_on(&self, permitted: &PermittedAction) -> Result<Outcome, Fault> {
+        match &permitted.action {
             Action::Send { chat_id, content, reply_to, metadata } => {
-                let message = MessageId::new(order.id.as_str());
-                let said = AgentMessage::of(order, chat_id, content, metadata, message);
+                let message = MessageId::new(permitted.id.as_str());
+                let said = AgentMessage::of(permitted, chat_id, content, metadata, message);
                 if said.may_continue()
                     && let Some((first, begun)) = self.unfinished_before(&said, reply_to.as_ref()).await?
                 {
@@ -127,7 +127,7 @@ impl Conversations {
             }
             // The agent streams its text by edits: the last edit counts.
             Action::Edit { chat_id, message_id, content, metadata } => {
-                let said = AgentMessage::of(order, chat_id, content, metadata, message_id.clone());
+                let said = AgentMessage::of(permitted, chat_id, content, metadata, message_id.clone());
                 if self.is_begun_answer(&said).await? {
                     // The last edit is not marked as such. A stock agent whose edit is refused sends the rest as a
                     // message, and marks that as the answer.
@@ -137,7 +137,7 @@ impl Conversations {
             }
             Action::Typing { chat_id, content, .. } => {
                 if content.as_deref() != Some("") && is_question(chat_id) {
-                    self.deadlines.agent_types(&order.instance, chat_id);
+                    self.deadlines.agent_types(&permitted.instance, chat_id);
                 }
                 Ok(Outcome::done())
             }
@@ -224,7 +224,7 @@ mod tests {
         let says = async |id: &str, text: &str, notify| {
             let metadata = Metadata { notify, ..Metadata::default() };
             let (chat_id, content) = (names::question_chat(&asked), text.to_owned());
-            let order = Order {
+            let permitted = PermittedAction {
                 may_redeem: false,
                 id: ActionId::new(id),
                 tenant: by.tenant.clone(),
@@ -235,7 +235,7 @@ mod tests {
                 stream_cursor: String::new(),
                 deadline: fixture.time.instant(),
             };
-            assert!(conversations.carry(order).await.outcome.success);
+            assert!(conversations.carry(permitted).await.outcome.success);
             fixture.ledger.exchanges().exchange(&by.tenant, &asked).await.unwrap().unwrap()
         };
         assert_eq!(says("act_1", "let me see", None).await.state, ExchangeState::Open);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{
-    Attempted, DispatchVerb, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash,
+    AttemptOutcome, DispatchVerb, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts,
+    TokenHash,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::InstanceId;
@@ -221,7 +222,7 @@ impl Dispatcher {
             // `attempt` records its own results. A failure before it is recorded here.
             Err(Refused::Failed(failed)) => {
                 let error = receipt::error(&failed);
-                self.receipts.attempted(receipt.key, Attempted::Failed { error, answer: None }).await?;
+                self.receipts.attempted(receipt.key, AttemptOutcome::Failed { error, answer: None }).await?;
                 Ok(AttemptResult::Recorded)
             }
             Ok(_) | Err(_) => Ok(AttemptResult::Recorded),

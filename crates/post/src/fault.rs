@@ -129,7 +129,7 @@ pub enum ReplyRefused {
 
 /// Why a connector is not created.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Unmade {
+pub enum ConnectorNotCreated {
     #[error("`{field}` {why}")]
     Malformed { field: String, why: String },
     #[error("a connector with this name exists already")]

@@ -54,7 +54,7 @@ pub use connector_admin::{ConnectorAdmin, ConnectorHealth, ConnectorSecrets};
 pub use conversations::Conversations;
 pub use conversations::names::PLATFORM;
 pub use directory::Directory;
-pub use fault::{Fault, Refused, ReplyRefused, Unmade};
+pub use fault::{ConnectorNotCreated, Fault, Refused, ReplyRefused};
 pub use http_replies::HttpReplies;
 pub use messages::Messages;
 pub use metrics::Metrics;

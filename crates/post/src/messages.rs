@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ledger::DispatchVerb;
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, When};
+use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, WakeTime};
 
 use crate::address::Address;
 use crate::directory::{DeliveryPath, Directory, unknown_agent};
@@ -52,7 +52,7 @@ impl Messages {
         let paths = self.directory.find(by, &request.agent, wakes, request.connectors.as_deref()).await?;
         let item = if wakes {
             let context = Some(request.message).filter(|message| !message.is_empty());
-            let opts = WakeOpts { context, when: When::Immediate, session_id: None };
+            let opts = WakeOpts { context, when: WakeTime::Immediate, session_id: None };
             DispatchItem::Wake { opts, from: dispatch.from.clone() }
         } else {
             let meta = dispatch.meta(by, request.trigger_kind, request.event_type, request.correlation_id);
@@ -189,8 +189,8 @@ impl Messages {
 }
 
 /// The time of a scheduled wake. `None` if it is due now.
-fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
-    let When::At(ms) = when else { return Ok(None) };
+fn due(when: WakeTime, now: Moment) -> Result<Option<Moment>, Refused> {
+    let WakeTime::At(ms) = when else { return Ok(None) };
     let at = Moment::from_millis(ms);
     if at > now + FURTHEST {
         return Err(Refused::malformed("when", "must be at most a year ahead"));
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn a_wake_may_be_at_most_a_year_ahead_and_one_in_the_past_is_due_now() {
         let now = Moment::from_seconds(1_000);
-        let at = |at: Moment| due(When::At(at.millis()), now);
-        assert_eq!(due(When::Immediate, now).unwrap(), None);
+        let at = |at: Moment| due(WakeTime::At(at.millis()), now);
+        assert_eq!(due(WakeTime::Immediate, now).unwrap(), None);
         assert_eq!(at(now).unwrap(), None);
         assert_eq!(at(now + FURTHEST).unwrap(), Some(now + FURTHEST));
         assert!(at(now + FURTHEST + Duration::from_secs(1)).is_err());

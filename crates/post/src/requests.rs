@@ -6,7 +6,7 @@ use http_kit::PageSize;
 use ledger::{Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
-    AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, When,
+    AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, WakeTime,
 };
 use posthouse_wire::{CorrelationId, DispatchId};
 
@@ -49,7 +49,7 @@ pub struct WakeCommand {
     /// `agent` or `agent@session`.
     pub agent: String,
     pub context: Option<String>,
-    pub when: When,
+    pub when: WakeTime,
     /// Overrides a session in the address.
     pub session_id: Option<String>,
     pub connectors: Option<Vec<String>>,

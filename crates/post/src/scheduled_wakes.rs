@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use clock::{Alarm, Clock, FireOutcome, FireTarget};
 use ledger::{
-    Arm, Attempted, NewReceipt, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts,
+    Arm, AttemptOutcome, NewReceipt, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey, ReceiptState,
+    Receipts,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -106,7 +107,7 @@ impl ScheduledWakes {
                 let due = due.unwrap_or(self.timepiece.now());
                 if !self.set_alarm(tenant, *key, due).await? {
                     let error = receipt::error(&DeliveryFailed::client_validation(agent, TOO_MANY));
-                    self.receipts.attempted(*key, Attempted::Failed { error, answer: None }).await?;
+                    self.receipts.attempted(*key, AttemptOutcome::Failed { error, answer: None }).await?;
                 }
             }
         }
@@ -125,7 +126,7 @@ impl ScheduledWakes {
             Err(fault) => {
                 tracing::error!(%fault, "could not send a scheduled wake");
                 let why = "the server could not send the wake".to_owned();
-                FireOutcome::Unheard { why, nothing_was_sent: true }
+                FireOutcome::NoAnswer { why, nothing_was_sent: true }
             }
         }
     }
@@ -139,7 +140,7 @@ impl ScheduledWakes {
         let result = self.dispatcher.attempt_again(outgoing, EarlierAttempt::None).await?;
         if result == AttemptResult::InboxFull {
             // The same due time, so that the clock keeps and retries the same alarm.
-            self.receipts.attempted(key, Attempted::PutOff { due }).await?;
+            self.receipts.attempted(key, AttemptOutcome::PutOff { due }).await?;
         }
         Ok(result)
     }
@@ -153,7 +154,7 @@ impl FireTarget for WakeTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         match self.0.upgrade() {
             Some(wakes) => wakes.make(arm).await,
-            None => FireOutcome::Unheard { why: "the post is closed".to_owned(), nothing_was_sent: true },
+            None => FireOutcome::NoAnswer { why: "the post is closed".to_owned(), nothing_was_sent: true },
         }
     }
 

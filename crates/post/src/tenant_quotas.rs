@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use identity::{Metered, OverQuota, Quotas};
+use identity::{OverQuota, QuotaKind, Quotas};
 use ledger::Usage;
 use parking_lot::Mutex;
 use posthouse_wire::{InstanceId, TenantId};
@@ -48,7 +48,7 @@ impl TenantQuotas {
 
     /// Counts one message to an agent of this tenant. Messages of people count against the same limits.
     pub async fn message(&self, tenant: &TenantId, to: Option<&InstanceId>) -> Result<(), OverQuota> {
-        self.rates.take(Metered::Message, tenant, to).await
+        self.rates.take(QuotaKind::Message, tenant, to).await
     }
 
     /// Waits until a request of this tenant may be stored. Refused if the tenant has used up its storage.

@@ -32,7 +32,7 @@ use posthouse_wire::id::JobId;
 
 use crate::cron::schedule::{Dialect, ScheduleFault};
 
-pub use claim::{ClaimLease, ClaimRefusal, ClaimResult, JobClaim, Marked, RunOutcome, claim_in_turn};
+pub use claim::{ClaimLease, ClaimRefusal, ClaimResult, JobClaim, MarkResult, RunOutcome, claim_in_turn};
 pub use json::JsonFile;
 pub use new_job::{JobChange, NewJob};
 pub use posthouse_wire::cron::{Missed, Overlap, Policy};
@@ -72,7 +72,7 @@ pub trait JobStore: Send + Sync {
     /// never runs more often than its limit even if the process dies. A second call counts once.
     async fn dispatch(&self, claim: &JobClaim) -> Result<bool, Fault>;
     /// Records how the run ended: settles the fire time, releases the claim and computes the next run.
-    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault>;
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<MarkResult, Fault>;
 
     /// Jobs that a ticker should run now, each with the fire time to claim. Repairs malformed records if
     /// possible and skips the others.

@@ -86,7 +86,7 @@ pub use adapter::{
 pub use memory::{MemoryConnector, RequestedAction};
 pub use settings::{BotIdentity, Settings};
 pub use transport::{
-    ConnectionState, Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Tag,
+    ConnectionState, DeliveryDeclined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Tag,
     WebSocketTransport,
 };
 

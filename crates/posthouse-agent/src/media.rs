@@ -94,7 +94,7 @@ pub enum MediaError {
 }
 
 #[derive(Deserialize)]
-struct Kept {
+struct UploadAnswer {
     id: MediaId,
     #[serde(default)]
     size: u64,
@@ -137,7 +137,7 @@ impl MediaClient {
         }
         let answer = self.send(request.bearer_auth(self.bearer())).await?;
         let body = https::body(answer, LONGEST_ANSWER).await.map_err(unread)?;
-        let Kept { id, size } = serde_json::from_slice(&body)
+        let UploadAnswer { id, size } = serde_json::from_slice(&body)
             .map_err(|_| MediaError::Unreachable("the server's answer cannot be read".to_owned()))?;
         let url = self.0.addresses.at(&format!("/relay/media/{id}"));
         Ok(UploadedMedia { id, url, size })

@@ -14,7 +14,8 @@ use posthouse_wire::{
 use tokio::sync::{Notify, watch};
 
 use crate::transport::{
-    Declined, Descriptors, EntryState, Fault, Inbound, InboundHandler, RelayTransport, SeenEntries, Tag,
+    DeliveryDeclined, Descriptors, EntryState, Fault, Inbound, InboundHandler, RelayTransport, SeenEntries,
+    Tag,
 };
 
 /// Plays the server: delivers events, records actions, and answers them from a script. Clones share one
@@ -84,14 +85,14 @@ impl MemoryConnector {
 
     /// Delivers an event under a new entry id, once a handler is set. Returns when the agent has accepted
     /// or declined it.
-    pub async fn deliver(&self, event: Event) -> Result<EntryId, Declined> {
+    pub async fn deliver(&self, event: Event) -> Result<EntryId, DeliveryDeclined> {
         let entry = self.new_entry();
         self.deliver_as(event, entry.clone()).await?;
         Ok(entry)
     }
 
     /// Delivers an event under this entry id. A repeat is acknowledged but not handled.
-    pub async fn deliver_as(&self, event: Event, entry: EntryId) -> Result<(), Declined> {
+    pub async fn deliver_as(&self, event: Event, entry: EntryId) -> Result<(), DeliveryDeclined> {
         let handler = self.handler().await;
         let state = self.0.seen.lock().check(&entry);
         match state {

@@ -75,7 +75,7 @@ pub trait RelayTransport: Send + Sync {
 pub trait InboundHandler: Send + Sync {
     /// `Ok` means accepted: the server gets the acknowledgement and deletes the entry. Return quickly, once
     /// it is certain that the turn will run. A server that waits too long delivers the entry again.
-    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined>;
+    async fn inbound(&self, inbound: Inbound) -> Result<(), DeliveryDeclined>;
 
     /// Stops exactly this session's turn. Unknown keys are ignored.
     fn interrupted(&self, session_key: &SessionKey, chat_id: &ChatId);
@@ -89,7 +89,7 @@ pub trait InboundHandler: Send + Sync {
     }
 
     /// A verified webhook, passed on unchanged. Few agents need it; by default it is accepted and dropped.
-    async fn forwarded(&self, forward: Forward) -> Result<(), Declined> {
+    async fn forwarded(&self, forward: Forward) -> Result<(), DeliveryDeclined> {
         tracing::debug!(platform = %forward.platform, "dropped a forwarded webhook: this handler does not use them");
         Ok(())
     }
@@ -105,7 +105,7 @@ pub struct Inbound {
 
 /// The handler did not accept the delivery. The server keeps it and delivers it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declined;
+pub struct DeliveryDeclined;
 
 /// Identity under which an action is carried out. Without a tag, the server uses its own record of the
 /// chat.

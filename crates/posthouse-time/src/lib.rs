@@ -15,4 +15,4 @@ mod timepiece;
 pub use instant::Instant;
 pub use moment::Moment;
 pub use span::Span;
-pub use timepiece::{Late, Timepiece};
+pub use timepiece::{TimedOut, Timepiece};

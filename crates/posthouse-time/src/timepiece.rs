@@ -31,7 +31,7 @@ struct ManualReadings {
 
 /// Error of [`Timepiece::within`]: the time limit was reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Late;
+pub struct TimedOut;
 
 impl Timepiece {
     /// The clocks of the system.
@@ -170,11 +170,11 @@ impl Timepiece {
     }
 
     /// Runs `work` for at most `limit`.
-    pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Result<T, Late> {
+    pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Result<T, TimedOut> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.after(limit) => Err(Late),
+            () = self.after(limit) => Err(TimedOut),
         }
     }
 }
@@ -341,7 +341,7 @@ mod tests {
             tokio::join!(clock.within(Duration::from_secs(5), std::future::pending::<()>()), async move {
                 winder.wind(Duration::from_secs(5))
             });
-        assert_eq!(late, Err(Late));
+        assert_eq!(late, Err(TimedOut));
         assert_eq!(clock.within(Duration::from_secs(5), async { 7 }).await, Ok(7));
     }
 }

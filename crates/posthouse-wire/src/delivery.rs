@@ -7,7 +7,7 @@ mod record;
 
 pub use fault::{Cause, DeliveryFailed};
 pub use payload::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, is_dispatch_id};
-pub use receipt::{AgentDescriptor, AgentStatus, DeliveryReceipt, Response, WakeOpts, WakeReceipt, When};
+pub use receipt::{AgentDescriptor, AgentStatus, DeliveryReceipt, Response, WakeOpts, WakeReceipt, WakeTime};
 pub use record::{ReceiptState, ReplyKind};
 
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ mod lines;
 mod manifest;
 mod read;
 
-pub use lines::{LineAssembler, Overlong, in_messages};
+pub use lines::{LineAssembler, LineTooLong, in_messages};
 pub use manifest::{CommandEntry, CommandManifest};
 pub use read::UnreadableFrame;
 
@@ -117,7 +117,7 @@ impl FromGateway {
             FromGateway::Interrupt { session_key, reason } => {
                 line("interrupt", &Interrupt { session_key, reason: reason.as_deref() })
             }
-            FromGateway::GoingIdle => line("going_idle", &Bare {}),
+            FromGateway::GoingIdle => line("going_idle", &EmptyFrame {}),
             FromGateway::CronFired { request_id, status, fired } => {
                 line("cron_fire_result", &CronFired { request_id, status: *status, result: fired.word() })
             }
@@ -134,7 +134,7 @@ impl ToGateway {
     /// Writes the frame as one line with its line break.
     pub fn line(&self) -> String {
         match self {
-            ToGateway::Descriptor(descriptor) => line("descriptor", &Described { descriptor }),
+            ToGateway::Descriptor(descriptor) => line("descriptor", &DescriptorFrame { descriptor }),
             ToGateway::Inbound { event, entry } => {
                 line("inbound", &InboundFrame { event, entry: entry.as_ref() })
             }
@@ -145,9 +145,9 @@ impl ToGateway {
                 line("interrupt_inbound", &InterruptInbound { session_key, chat_id })
             }
             ToGateway::PassthroughForward { forward, entry } => {
-                line("passthrough_forward", &Passed { forward, entry: entry.as_ref() })
+                line("passthrough_forward", &ForwardFrame { forward, entry: entry.as_ref() })
             }
-            ToGateway::GoingIdleAck => line("going_idle_ack", &Bare {}),
+            ToGateway::GoingIdleAck => line("going_idle_ack", &EmptyFrame {}),
             ToGateway::CronFire { request_id, fire } => line("cron_fire", &CronFire { request_id, fire }),
         }
     }
@@ -194,7 +194,7 @@ fn line(kind: &'static str, body: &impl Serialize) -> String {
 }
 
 #[derive(Serialize)]
-struct Bare {}
+struct EmptyFrame {}
 
 #[derive(Serialize)]
 struct InboundAck<'a> {
@@ -209,7 +209,7 @@ struct Interrupt<'a> {
 }
 
 #[derive(Serialize)]
-struct Described<'a> {
+struct DescriptorFrame<'a> {
     descriptor: &'a Descriptor,
 }
 
@@ -249,7 +249,7 @@ struct CronFired<'a> {
 }
 
 #[derive(Serialize)]
-struct Passed<'a> {
+struct ForwardFrame<'a> {
     forward: &'a Forward,
     #[serde(rename = "bufferId", skip_serializing_if = "Option::is_none")]
     entry: Option<&'a EntryId>,

@@ -31,8 +31,8 @@ use tower::ServiceExt;
 
 pub use self::body::BodyLimits;
 use self::body::{BodyFault, RequestBody, RequestState};
+use self::budget::BudgetRefusal;
 pub use self::budget::ByteBudget;
-use self::budget::NoRoom;
 use crate::server::PeerConnection;
 use crate::wiring::ServerHealth;
 
@@ -160,13 +160,15 @@ fn turned_away(fault: BodyFault) -> Response {
     let (status, code) = match fault {
         BodyFault::TooSlow => (StatusCode::REQUEST_TIMEOUT, "too_slow"),
         BodyFault::BrokenOff => (StatusCode::BAD_REQUEST, "malformed_body"),
-        BodyFault::NoRoom(NoRoom::OfSender) => (StatusCode::TOO_MANY_REQUESTS, "too_many_unfinished_bodies"),
-        BodyFault::NoRoom(NoRoom::OfServer) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        BodyFault::BudgetRefusal(BudgetRefusal::OfSender) => {
+            (StatusCode::TOO_MANY_REQUESTS, "too_many_unfinished_bodies")
+        }
+        BodyFault::BudgetRefusal(BudgetRefusal::OfServer) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         BodyFault::OverLimit => (StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"),
     };
     let problem = Problem::new(status, code, fault.to_string());
     match fault {
-        BodyFault::NoRoom(_) | BodyFault::OverLimit => problem.retry_after(1).into_response(),
+        BodyFault::BudgetRefusal(_) | BodyFault::OverLimit => problem.retry_after(1).into_response(),
         BodyFault::TooSlow | BodyFault::BrokenOff => problem.into_response(),
     }
 }
@@ -195,7 +197,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Readiness: the ledger works and no loop has failed. A dead bot is told and is no failure: the others work.
+/// Readiness: the ledger works and no loop has failed. A dead bot is reported but does not make the server
+/// unready.
 async fn readyz(State(handlers): State<ServerHandlers>) -> Response {
     match handlers.health.check().await {
         Ok(()) => match handlers.bots.dead_count() {

@@ -7,7 +7,7 @@ use edge::Edge;
 use ledger::{BotRef, Usage};
 use post::Conversations;
 use posthouse_wire::{Action, Descriptor, Outcome};
-use relay::{Carried, Egress, FetchedMedia, MediaWriter, NotFetched, Order};
+use relay::{Egress, EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction};
 
 pub struct EgressRouter {
     pub edge: Edge,
@@ -16,8 +16,8 @@ pub struct EgressRouter {
 }
 
 impl EgressRouter {
-    fn of(&self, identity: &BotRef) -> &dyn Egress {
-        if self.post.everyones().as_ref() == Some(identity) { &*self.post } else { &self.edge }
+    fn of(&self, bot: &BotRef) -> &dyn Egress {
+        if self.post.everyones().as_ref() == Some(bot) { &*self.post } else { &self.edge }
     }
 }
 
@@ -27,16 +27,16 @@ impl Egress for EgressRouter {
         self.of(of).descriptor(of).await
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        self.of(identity).is_built_in(identity)
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        self.of(bot).is_built_in(bot)
     }
 
     fn everyones(&self) -> Option<BotRef> {
         self.post.everyones()
     }
 
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        self.of(identity).may_repeat(identity)
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        self.of(bot).may_repeat(bot)
     }
 
     async fn fetch_media(
@@ -48,26 +48,26 @@ impl Egress for EgressRouter {
         self.of(of).fetch_media(of, reference, into).await
     }
 
-    async fn carry(&self, order: Order) -> Carried {
+    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
         // A follow-up is answered in one place, so that every refusal is the same.
-        if matches!(order.action, Action::FollowUp { .. }) {
-            return self.edge.carry(order).await;
+        if matches!(permitted.action, Action::FollowUp { .. }) {
+            return self.edge.carry(permitted).await;
         }
         // Messages on a built-in platform are stored here and count against the tenant.
         let is_stored = matches!(
-            order.action,
+            permitted.action,
             Action::Send { .. }
                 | Action::Edit { .. }
                 | Action::SendMedia { .. }
                 | Action::Prompt { .. }
                 | Action::Draft { is_final: true, .. }
         );
-        if is_stored && self.is_built_in(&order.on) && !self.usage.has_room_for(&order.instance) {
+        if is_stored && self.is_built_in(&permitted.on) && !self.usage.has_room_for(&permitted.instance) {
             return Outcome::failed(
                 "the tenant has used up its storage on this server: the message was not stored",
             )
             .into();
         }
-        self.of(&order.on).carry(order).await
+        self.of(&permitted.on).carry(permitted).await
     }
 }

@@ -63,7 +63,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves `doors` until `stop`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop: CancellationToken) {
-    let entrance = Entrance::new(settings);
+    let acceptor = Acceptor::new(settings);
     let under_way = TaskTracker::new();
     let (mut spare, mut complained) = (SpareFiles::new(), None);
     loop {
@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    let now = entrance.settings.timepiece.instant();
+                    let now = acceptor.settings.timepiece.instant();
                     if complained.is_none_or(|last| now.since(last) >= COMPLAIN_EVERY) {
                         tracing::warn!(%error, "cannot accept a connection");
                         complained = Some(now);
@@ -86,9 +86,9 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
             },
         };
         // Not even the reserve has room: close the connection at once, before it costs anything.
-        let Some(guest) = entrance.admit(peer, &stop) else { continue };
+        let Some(guest) = acceptor.admit(peer, &stop) else { continue };
         let _ = stream.set_nodelay(true);
-        let (doors, http) = (doors.clone(), entrance.http(&guest).clone());
+        let (doors, http) = (doors.clone(), acceptor.http(&guest).clone());
         under_way.spawn(async move {
             match guest.settings.tls.clone() {
                 None => guest.serve(stream, doors, &http).await,
@@ -107,7 +107,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
 }
 
 /// Admission of connections.
-struct Entrance {
+struct Acceptor {
     settings: Arc<Settings>,
     connections: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
@@ -118,7 +118,7 @@ struct Entrance {
     reserved_http: Builder,
 }
 
-impl Entrance {
+impl Acceptor {
     fn new(settings: Settings) -> Self {
         let Settings { max_connections, reserved_connections, .. } = settings;
         let places = PlaceLimits::of(
@@ -151,9 +151,9 @@ impl Entrance {
     }
 
     /// A place among all connections, otherwise one in the reserve, otherwise none.
-    fn admit(&self, peer: SocketAddr, stop: &CancellationToken) -> Option<Guest> {
+    fn admit(&self, peer: SocketAddr, stop: &CancellationToken) -> Option<AdmittedConnection> {
         let is_proxy = self.settings.trusted_proxies.iter().any(|cidr| cidr.contains(peer.ip()));
-        let guest = |place: OwnedSemaphorePermit, connection| Guest {
+        let guest = |place: OwnedSemaphorePermit, connection| AdmittedConnection {
             peer,
             place,
             connection,
@@ -171,13 +171,13 @@ impl Entrance {
         (is_proxy || connection.counts_against(peer.ip())).then(|| guest(place, connection))
     }
 
-    fn http(&self, guest: &Guest) -> &Builder {
+    fn http(&self, guest: &AdmittedConnection) -> &Builder {
         if guest.connection.is_at_capacity() { &self.reserved_http } else { &self.http }
     }
 }
 
 /// An admitted connection.
-struct Guest {
+struct AdmittedConnection {
     peer: SocketAddr,
     place: OwnedSemaphorePermit,
     connection: Arc<PeerConnection>,
@@ -185,7 +185,7 @@ struct Guest {
     stop: CancellationToken,
 }
 
-impl Guest {
+impl AdmittedConnection {
     /// Timeout for the head of a request; shorter in the reserve.
     fn header_timeout(&self) -> Duration {
         let timeout = self.settings.header_timeout;
@@ -196,7 +196,7 @@ impl Guest {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Guest { peer, place, connection, settings, stop } = self;
+        let AdmittedConnection { peer, place, connection, settings, stop } = self;
         let early_close = EarlyClose::default();
         let meter = MessageMeter::default();
         let stream =

@@ -213,9 +213,9 @@ fn console_parts(
         uses: ledger.capability_uses(),
         public_url: url.to_owned(),
         built_in: if web_config.enabled { vec![web::NAME.into()] } else { Vec::new() },
-        guests: web_config
+        chat_page: web_config
             .serves_page()
-            .then(|| console::Guests { web: Arc::clone(web), invitations: ledger.invitations() }),
+            .then(|| console::ChatPageParts { web: Arc::clone(web), invitations: ledger.invitations() }),
         timepiece: timepiece.clone(),
         backup: backup(ledger),
     }

@@ -26,9 +26,14 @@ impl Acknowledgements {
     }
 
     /// Commits acknowledgements of an agent. The server's responsibility for the entries ends with the commit.
-    pub(crate) async fn commit(&self, by: &InstanceId, taken: Vec<Acknowledgement>) -> Result<(), Fault> {
-        let entries: Vec<EntryId> = taken.iter().map(|taken| taken.entry.clone()).collect();
-        let gone = self.inbox.acknowledge(by, taken).await?;
+    pub(crate) async fn commit(
+        &self,
+        by: &InstanceId,
+        acknowledged: Vec<Acknowledgement>,
+    ) -> Result<(), Fault> {
+        let entries: Vec<EntryId> =
+            acknowledged.iter().map(|acknowledged| acknowledged.entry.clone()).collect();
+        let gone = self.inbox.acknowledge(by, acknowledged).await?;
         self.waiters.tell(&entries);
         self.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
         Ok(())
@@ -45,7 +50,7 @@ impl Acknowledgements {
         if within.is_zero() {
             return Ok(None);
         }
-        let _ = self.timepiece.within(within, waiting.told()).await;
+        let _ = self.timepiece.within(within, waiting.committed()).await;
         // The notification is only a hint, and does not come from other nodes. The ledger decides.
         Ok(self.inbox.acknowledged_at(entry).await?)
     }

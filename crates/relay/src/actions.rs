@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use identity::{GatewayOwner, Metered, OverQuota, Quotas};
+use identity::{GatewayOwner, OverQuota, QuotaKind, Quotas};
 use ledger::{BeginOutcome, BotRef, Outbox, Request, Roster};
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
@@ -17,14 +17,14 @@ use posthouse_wire::{Action, ActionId, ChatId, Outcome, ToGateway};
 use crate::agent_connections::{AgentConnections, ResultLine};
 use crate::background::RelayTasks;
 use crate::connections::UNAUTHORIZED;
-use crate::egress::{Carried, Egress, Order};
+use crate::egress::{Egress, EgressResult, PermittedAction};
 use crate::generation::Proof;
-use crate::metrics::Done;
+use crate::metrics::ActionLabels;
 use crate::stream_cursor::cursor_of;
 use crate::turns::ends_turn;
 use crate::{Fault, Metrics};
 pub(crate) use lanes::Lanes;
-use lanes::{QueuedAction, Towards};
+use lanes::{LaneKey, QueuedAction};
 use permission::{Permissions, Permit};
 
 /// Maximum number of running requests per agent, and their total size in bytes. The size needs its own limit, because
@@ -44,7 +44,7 @@ const NOTED_WITHIN: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The socket that sent a request.
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestingSocket<'a> {
     pub socket: u64,
     pub connections: &'a Arc<AgentConnections>,
     pub holder: &'a GatewayOwner,
@@ -108,8 +108,8 @@ impl Actions {
 
     /// Accepts a request. Its result is sent to the agent later, even if this socket closes. A result that needs no
     /// work is returned, and the caller sends it.
-    pub fn accept(self: &Arc<Self>, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
-        let Asking { socket, connections, holder, advertised, proof, egress, weight } = asking;
+    pub fn accept(self: &Arc<Self>, asking: RequestingSocket<'_>, outbound: Outbound) -> Option<Outcome> {
+        let RequestingSocket { socket, connections, holder, advertised, proof, egress, weight } = asking;
         if let Some(refusal) = unusable(&outbound) {
             self.count(&outbound.action, &refusal);
             return Some(refusal);
@@ -147,7 +147,7 @@ impl Actions {
             state.running.insert(running.clone(), socket);
             state.running_bytes += weight;
         }
-        let lane = Towards::of(&outbound.action);
+        let lane = LaneKey::of(&outbound.action);
         let asked = ActionRequest {
             holder: holder.clone(),
             advertised: advertised.to_vec(),
@@ -176,11 +176,11 @@ impl Actions {
     fn charge(&self, action: &Action, by: &GatewayOwner) -> Result<Option<OverQuota>, OverQuota> {
         let take = |what| self.quotas.take_now(what, &by.tenant, &by.instance);
         if matches!(action, Action::Typing { .. }) {
-            return take(Metered::Typing).map(|()| None);
+            return take(QuotaKind::Typing).map(|()| None);
         }
-        match take(Metered::Action) {
+        match take(QuotaKind::Action) {
             Ok(()) => Ok(None),
-            Err(over) => take(Metered::ActionLookup).map(|()| Some(over)),
+            Err(over) => take(QuotaKind::ActionLookup).map(|()| Some(over)),
         }
     }
 
@@ -213,7 +213,7 @@ impl Actions {
     fn count(&self, action: &Action, outcome: &Outcome) {
         let op = Action::OPS.iter().find(|op| **op == action.op()).copied().unwrap_or("other");
         let success = if outcome.success { "true" } else { "false" };
-        self.metrics.actions.get_or_create(&Done { op, success }).inc();
+        self.metrics.actions.get_or_create(&ActionLabels { op, success }).inc();
     }
 
     /// Checks, records and carries out a request, and records its outcome. A known request gets its stored outcome.
@@ -226,8 +226,8 @@ impl Actions {
         if left().is_zero() {
             return unknown();
         }
-        let order = match self.background.timepiece.within(left(), self.begin(asked)).await {
-            Ok(Ok(order)) => order,
+        let permitted = match self.background.timepiece.within(left(), self.begin(asked)).await {
+            Ok(Ok(permitted)) => permitted,
             Ok(Err(NotBegun::Refused(outcome))) => return outcome,
             Ok(Err(NotBegun::Fault(fault))) => {
                 tracing::error!(%fault, "could not record the start of an action");
@@ -236,22 +236,22 @@ impl Actions {
             }
             Err(_) => return unknown(),
         };
-        let (id, started) = (order.id.clone(), self.background.timepiece.now());
-        let carrying = AssertUnwindSafe(asked.egress.carry(order)).catch_unwind();
+        let (id, started) = (permitted.id.clone(), self.background.timepiece.now());
+        let carrying = AssertUnwindSafe(asked.egress.carry(permitted)).catch_unwind();
         let carried = match self.background.timepiece.within(left(), carrying).await {
             Ok(Ok(carried)) => carried,
             Ok(Err(_)) => {
                 tracing::error!(action.id = %id, "carrying out an action panicked");
-                Carried { outcome: unknown(), posted: Some(started), called: None }
+                EgressResult { outcome: unknown(), posted: Some(started), called: None }
             }
-            Err(_) => Carried { outcome: unknown(), posted: Some(started), called: None },
+            Err(_) => EgressResult { outcome: unknown(), posted: Some(started), called: None },
         };
         self.finish(id, carried.clone()).await;
         carried.outcome
     }
 
     /// Checks that the action is permitted and new, and records its start.
-    async fn begin(&self, asked: &ActionRequest) -> Result<Order, NotBegun> {
+    async fn begin(&self, asked: &ActionRequest) -> Result<PermittedAction, NotBegun> {
         let action = &asked.outbound.action;
         if let Some(over) = asked.over_quota {
             let recorded = self.begun_before(asked).await?;
@@ -284,7 +284,7 @@ impl Actions {
             BeginOutcome::Unfinished { action } if asked.egress.may_repeat(&on) => action,
             BeginOutcome::Unfinished { .. } => return Err(NotBegun::Refused(end_unknown(action))),
         };
-        Ok(Order {
+        Ok(PermittedAction {
             id,
             tenant: asked.holder.tenant.clone(),
             instance: asked.holder.instance.clone(),
@@ -309,8 +309,8 @@ impl Actions {
 
     /// Records the outcome of an action, even after its deadline: the result sent must match the record. If the ledger
     /// fails, the agent still gets the true outcome, and recording is retried.
-    async fn finish(&self, id: ActionId, carried: Carried) {
-        let Carried { outcome, posted, called } = &carried;
+    async fn finish(&self, id: ActionId, carried: EgressResult) {
+        let EgressResult { outcome, posted, called } = &carried;
         let noting = self.outbox.finish(&id, outcome, *posted, called.as_deref());
         match self.background.timepiece.within(NOTED_WITHIN, noting).await {
             Ok(Ok(())) | Ok(Err(ledger::Fault::Closed)) => return,
@@ -321,7 +321,7 @@ impl Actions {
         }
         let (outbox, background) = (Arc::clone(&self.outbox), self.background.clone());
         self.background.tasks.spawn(async move {
-            let Carried { outcome, posted, called } = carried;
+            let EgressResult { outcome, posted, called } = carried;
             while !background.is_closing() {
                 match outbox.finish(&id, &outcome, posted, called.as_deref()).await {
                     Ok(()) | Err(ledger::Fault::Closed) => return,

@@ -7,7 +7,7 @@ use posthouse_wire::{DedupKey, EntryId, Event};
 
 /// An incoming event with its metadata, before it is stored.
 #[derive(Clone)]
-pub struct Entrant {
+pub struct NewEntry {
     pub event: Event,
     /// The id for its entry, if the event itself determines it.
     pub id: Option<EntryId>,
@@ -64,7 +64,7 @@ impl Admission {
     }
 }
 
-impl Entrant {
+impl NewEntry {
     /// The sender whose share of the inbox it counts against.
     pub(crate) fn sender(&self) -> Option<Sender> {
         match &self.receipt {

@@ -115,7 +115,7 @@ pub(crate) struct AgentConnections {
     pub state: Mutex<State>,
     pub lanes: Lanes,
     /// Rate limit of its frames, over all its sockets.
-    pub pace: Mutex<FrameRateLimit>,
+    pub frame_rate_limit: Mutex<FrameRateLimit>,
     /// Bytes of unprocessed messages, over all its sockets.
     pub meter: AgentMeter,
 }
@@ -157,7 +157,7 @@ impl AgentConnections {
             instance,
             state: Mutex::new(state),
             lanes: Lanes::default(),
-            pace: Mutex::default(),
+            frame_rate_limit: Mutex::default(),
             meter: AgentMeter::default(),
         }
     }
@@ -209,7 +209,7 @@ impl Seat {
         self.close
     }
 
-    pub fn look(&self) {
+    pub fn notify_task(&self) {
         self.orders_ready.notify_one();
     }
 
@@ -268,7 +268,7 @@ impl State {
             // What it did not acknowledge is for the live socket now.
             self.rewound = true;
             if let Some(live) = self.live() {
-                live.look();
+                live.notify_task();
             }
         }
         for line in left.lines {
@@ -296,7 +296,7 @@ impl State {
             self.tail.push_back(entry.clone());
         }
         if let Some(live) = self.live() {
-            live.look();
+            live.notify_task();
         }
         true
     }

@@ -104,7 +104,7 @@ impl Connections {
         state.behind = true;
         state.rewound = true;
         let live = state.live().filter(|_| !state.idle);
-        live.inspect(|live| live.look()).is_some()
+        live.inspect(|live| live.notify_task()).is_some()
     }
 
     /// Makes a live socket drop the entries it has read ahead and read the ledger again, after entries left the inbox
@@ -115,7 +115,7 @@ impl Connections {
         state.fall_behind();
         state.rewound = true;
         if let Some(live) = state.live() {
-            live.look();
+            live.notify_task();
         }
     }
 
@@ -142,7 +142,7 @@ impl Connections {
         let Some(connections) = self.find(of) else { return };
         for seat in &mut connections.state.lock().seats {
             seat.hold_back = hold_back;
-            seat.look();
+            seat.notify_task();
         }
     }
 

@@ -10,11 +10,11 @@ use crate::stream_cursor::without_cursor;
 
 /// An action that has passed the relay's permission checks and may be carried out.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct PermittedAction {
     pub id: ActionId,
     pub tenant: TenantId,
     pub instance: InstanceId,
-    /// The only identity whose credentials may be used for it.
+    /// The only bot whose credentials may be used for it.
     pub on: BotRef,
     pub action: Action,
     /// False for a follow-up to a session that the agent may not reach now. Its capability is looked for all the same
@@ -28,7 +28,7 @@ pub struct Order {
     pub deadline: Instant,
 }
 
-impl Order {
+impl PermittedAction {
     /// The text without its cursor, if the agent is still writing it. Otherwise `None`.
     pub fn unfinished(&self) -> Option<&str> {
         match &self.action {
@@ -39,7 +39,7 @@ impl Order {
         }
     }
 
-    /// The same order without a cursor at the end of its text.
+    /// The same action without a cursor at the end of its text.
     pub fn without_cursor(mut self) -> Self {
         if let Some(length) = self.unfinished().map(str::len)
             && let Action::Send { content, .. } | Action::Edit { content, .. } | Action::Draft { content, .. } =
@@ -51,9 +51,9 @@ impl Order {
     }
 }
 
-/// Result of an order.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct EgressResult {
     pub outcome: Outcome,
     /// Time of the first call to the platform, if there was one.
     pub posted: Option<Moment>,
@@ -61,7 +61,7 @@ pub struct Carried {
     pub called: Option<String>,
 }
 
-impl From<Outcome> for Carried {
+impl From<Outcome> for EgressResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, posted: None, called: None }
     }
@@ -94,19 +94,19 @@ impl From<MediaNotKept> for NotFetched {
 /// recorder in the relay's tests.
 #[async_trait]
 pub trait Egress: Send + Sync {
-    /// The features of the identity's platform. `None` for a platform that this server does not support.
+    /// The features of the bot's platform. `None` for a platform that this server does not support.
     async fn descriptor(&self, of: &BotRef) -> Option<Descriptor>;
-    /// Whether the identity is a built-in conversation. Every agent has them, so they do not count when an agent
+    /// Whether the bot is a built-in conversation. Every agent has them, so they do not count when an agent
     /// sends a hello for "its only bot".
-    fn is_built_in(&self, identity: &BotRef) -> bool;
+    fn is_built_in(&self, bot: &BotRef) -> bool;
     /// The built-in conversation that every agent has without a route. It counts last for "its only bot".
     fn everyones(&self) -> Option<BotRef> {
         None
     }
     /// Whether an action with unknown outcome may be carried out again. True where a repetition is harmless and a
     /// loss is not.
-    fn may_repeat(&self, identity: &BotRef) -> bool {
-        let _ = identity;
+    fn may_repeat(&self, bot: &BotRef) -> bool {
+        let _ = bot;
         false
     }
     /// Writes the bytes of an attachment to `into`. The reference is the one that came with the event of this bot. The
@@ -120,6 +120,6 @@ pub trait Egress: Send + Sync {
         let _ = (of, reference, into);
         Err(NotFetched::Gone)
     }
-    /// Carries out the order once and returns its true outcome. The future is dropped at the deadline.
-    async fn carry(&self, order: Order) -> Carried;
+    /// Carries out the action once and returns its true outcome. The future is dropped at the deadline.
+    async fn carry(&self, permitted: PermittedAction) -> EgressResult;
 }

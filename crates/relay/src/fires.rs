@@ -15,15 +15,15 @@ use crate::connections::Connections;
 
 /// An agent's answer to a fire over its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum FireAnswer {
     Answer {
         status: u16,
         fired: Fired,
     },
     /// No connected socket accepts fires. Nothing was sent.
-    Nobody,
+    NotConnected,
     /// The fire was sent, and no answer came in time.
-    Nothing,
+    NoAnswer,
 }
 
 /// Receives the agents that connect, on this node or another.
@@ -44,7 +44,7 @@ impl Arrivals {
 
 /// Fires over sockets, and those that wait for an answer.
 pub struct Fires {
-    waiting: DashMap<RequestId, (InstanceId, oneshot::Sender<Said>)>,
+    waiting: DashMap<RequestId, (InstanceId, oneshot::Sender<FireAnswer>)>,
     connections: Arc<Connections>,
     bus: Bus,
     timepiece: Timepiece,
@@ -61,20 +61,20 @@ impl Fires {
 
     /// Sends a fire to the agent's live socket, if it accepts fires, and waits for the answer. The fire is never
     /// stored: the caller decides when to try again.
-    pub async fn send(&self, instance: &InstanceId, fire: FireBody, within: Duration) -> Said {
+    pub async fn send(&self, instance: &InstanceId, fire: FireBody, within: Duration) -> FireAnswer {
         let request_id = RequestId::mint(self.timepiece.now().millis());
-        let (answer, said) = oneshot::channel();
-        self.waiting.insert(request_id.clone(), (instance.clone(), answer));
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.insert(request_id.clone(), (instance.clone(), sender));
         let line = ToGateway::CronFire { request_id: request_id.clone(), fire }.line();
-        let said = match self.offer(instance, line) {
-            true => match self.timepiece.within(within, said).await {
-                Ok(Ok(said)) => said,
-                _ => Said::Nothing,
+        let answer = match self.offer(instance, line) {
+            true => match self.timepiece.within(within, receiver).await {
+                Ok(Ok(answer)) => answer,
+                _ => FireAnswer::NoAnswer,
             },
-            false => Said::Nobody,
+            false => FireAnswer::NotConnected,
         };
         self.waiting.remove(&request_id);
-        said
+        answer
     }
 
     fn offer(&self, instance: &InstanceId, line: String) -> bool {
@@ -91,9 +91,9 @@ impl Fires {
     }
 
     /// An answer counts only from the agent that was asked.
-    pub(crate) fn answered(&self, by: &InstanceId, request_id: &RequestId, said: Said) {
-        if let Some((_, (_, answer))) = self.waiting.remove_if(request_id, |_, (asked, _)| asked == by) {
-            let _ = answer.send(said);
+    pub(crate) fn answered(&self, by: &InstanceId, request_id: &RequestId, answer: FireAnswer) {
+        if let Some((_, (_, sender))) = self.waiting.remove_if(request_id, |_, (asked, _)| asked == by) {
+            let _ = sender.send(answer);
         }
     }
 }
@@ -120,9 +120,9 @@ mod tests {
         let connections = connections();
         let fires = fires(&connections);
         let second = Duration::from_secs(1);
-        assert_eq!(fires.send(&heron(), fire(), second).await, Said::Nobody);
+        assert_eq!(fires.send(&heron(), fire(), second).await, FireAnswer::NotConnected);
         let stock = connections.with_live_socket(&heron(), |_| {});
-        assert_eq!(fires.send(&heron(), fire(), second).await, Said::Nobody);
+        assert_eq!(fires.send(&heron(), fire(), second).await, FireAnswer::NotConnected);
         assert!(connections.orders_of(&heron(), stock).0.is_empty());
         assert!(fires.waiting.is_empty(), "nothing is kept of a fire that nobody got");
     }
@@ -132,15 +132,15 @@ mod tests {
         let connections = connections();
         let fires = fires(&connections);
         connections.with_live_socket(&heron(), |seat| seat.takes_fires = true);
-        let answer = Said::Answer { status: 202, fired: Fired::Accepted };
+        let answer = FireAnswer::Answer { status: 202, fired: Fired::Accepted };
         let answers = async {
             let request = fires.waiting.iter().next().map(|waiting| waiting.key().clone()).unwrap();
-            fires.answered(&"inst_egret".into(), &request, Said::Nothing);
+            fires.answered(&"inst_egret".into(), &request, FireAnswer::NoAnswer);
             fires.answered(&heron(), &request, answer);
         };
         let instance = heron();
         let sending = fires.send(&instance, fire(), Duration::from_secs(1));
-        let (said, ()) = tokio::join!(sending, answers);
-        assert_eq!(said, answer);
+        let (got, ()) = tokio::join!(sending, answers);
+        assert_eq!(got, answer);
     }
 }

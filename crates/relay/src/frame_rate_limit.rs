@@ -51,24 +51,24 @@ mod tests {
     #[test]
     fn twenty_thousand_frames_or_a_thousand_lines_of_junk_are_read_in_a_second() {
         for (is_frame, many) in [(true, 20_000), (false, 1_000)] {
-            let (mut pace, now) = (FrameRateLimit::default(), Instant::default());
+            let (mut limit, now) = (FrameRateLimit::default(), Instant::default());
             let mut lines = 0;
-            while pace.waits_until(now).is_none() {
-                pace.count(100, is_frame, now);
+            while limit.waits_until(now).is_none() {
+                limit.count(100, is_frame, now);
                 lines += 1;
             }
             assert!((many..=many + 1).contains(&lines), "{lines}");
             let later = now + Duration::from_secs(1);
-            assert!(pace.waits_until(now).is_some_and(|until| until <= later));
-            assert_eq!(pace.waits_until(later), None);
+            assert!(limit.waits_until(now).is_some_and(|until| until <= later));
+            assert_eq!(limit.waits_until(later), None);
         }
     }
 
     #[test]
     fn messages_without_lines_are_paced_too() {
-        let (mut pace, now) = (FrameRateLimit::default(), Instant::default());
-        assert!((0..40_000).all(|_| pace.count_message(now).is_none()));
-        let until = pace.count_message(now).unwrap();
-        assert!(until > now && pace.count_message(until).is_some_and(|next| next > until));
+        let (mut limit, now) = (FrameRateLimit::default(), Instant::default());
+        assert!((0..40_000).all(|_| limit.count_message(now).is_none()));
+        let until = limit.count_message(now).unwrap();
+        assert!(until > now && limit.count_message(until).is_some_and(|next| next > until));
     }
 }

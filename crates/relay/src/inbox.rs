@@ -11,7 +11,7 @@ use posthouse_time::Timepiece;
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
-use crate::admission::{Admission, Entrant};
+use crate::admission::{Admission, NewEntry};
 use crate::connections::Connections;
 use crate::full_inboxes::FullInboxes;
 use crate::stop_command::Stops;
@@ -85,15 +85,15 @@ impl Inboxes {
     }
 
     /// Stores an event that the gate has admitted. When this resolves, the entry survives a power loss.
-    pub async fn admit(&self, admitted: &Admitted, entrant: Entrant) -> Result<Admission, Fault> {
-        if entrant.event.deliverable().is_err() {
+    pub async fn admit(&self, admitted: &Admitted, new_entry: NewEntry) -> Result<Admission, Fault> {
+        if new_entry.event.deliverable().is_err() {
             return Ok(Admission::Undeliverable);
         }
         let (to, on) = (admitted.to(), admitted.on());
-        let stopping = self.stops.recognize(to, on, &entrant);
-        let sender = entrant.sender();
-        let Entrant { mut event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
-            entrant;
+        let stopping = self.stops.recognize(to, on, &new_entry);
+        let sender = new_entry.sender();
+        let NewEntry { mut event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
+            new_entry;
         let forward = forward.and_then(|forward| written_forward(&forward));
         if !references.is_empty() {
             self.media.name_attachments(&mut event, references.len());

@@ -1,6 +1,6 @@
 //! Relay connections of agents: sockets, inbox, delivery, acknowledgement, actions, wake calls.
 //!
-//! An agent opens a WebSocket with a gateway credential and sends a hello for each identity that it serves. Its inbox
+//! An agent opens a WebSocket with a gateway credential and sends a hello for each bot that it serves. Its inbox
 //! entries are delivered oldest first, and each stays stored until the agent acknowledges it. Every action that the
 //! agent requests is checked against the server's records and answered once.
 //!
@@ -44,20 +44,20 @@ mod turns;
 mod wake_calls;
 
 pub use acknowledgements::Acknowledgements;
-pub use admission::{Admission, Entrant, StopRule};
+pub use admission::{Admission, NewEntry, StopRule};
 pub use config::Config;
 pub use connections::{Connection, Connections, Presence};
 pub use early_close::{EarlyClose, EarlyCloseStream};
-pub use egress::{Carried, Egress, FetchedMedia, NotFetched, Order};
+pub use egress::{Egress, EgressResult, FetchedMedia, NotFetched, PermittedAction};
 pub use expirations::Expirations;
 pub use fault::Fault;
-pub use fires::{Arrivals, Fires, Said};
+pub use fires::{Arrivals, FireAnswer, Fires};
 pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
 pub use media::{
-    LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter,
-    NewMedia, NotObtained, media_in_url, safe_filename, safe_type, type_of_name,
+    FileNotAvailable, LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource,
+    MediaStore, MediaWriter, NewMedia, media_in_url, safe_filename, safe_type, type_of_name,
 };
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;

@@ -34,7 +34,7 @@ pub(crate) use attachments::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent, m
 pub(crate) use filename::name_in_header;
 pub use filename::{safe_filename, safe_type, type_of_name};
 pub use reader::MediaReader;
-pub use sources::{MediaSource, NotObtained};
+pub use sources::{FileNotAvailable, MediaSource};
 pub use writer::{MediaNotKept, MediaWriter, NewMedia};
 
 /// The largest file, in bytes (relay contract section 20).

@@ -8,18 +8,18 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Why {
+pub(crate) struct ReasonLabel {
     pub why: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Done {
+pub(crate) struct ActionLabels {
     pub op: &'static str,
     pub success: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Stale {
+struct StaleLabel {
     action: &'static str,
 }
 
@@ -27,18 +27,18 @@ struct Stale {
 #[derive(Default)]
 pub struct Metrics {
     pub(crate) sockets: Gauge,
-    pub(crate) dials_refused: Family<Why, Counter>,
+    pub(crate) dials_refused: Family<ReasonLabel, Counter>,
     pub(crate) entries_kept: Counter,
     pub(crate) entries_acknowledged: Counter,
     pub(crate) entries_dead: Counter,
-    entries_refused: Family<Why, Counter>,
-    entries_stale: Family<Stale, Counter>,
-    pub(crate) actions: Family<Done, Counter>,
-    pub(crate) pokes: Family<Why, Counter>,
-    pub(crate) enrolments: Family<Why, Counter>,
-    pub(crate) provisionings: Family<Why, Counter>,
-    pub(crate) attachments: Family<Why, Counter>,
-    pub(crate) sleep_calls: Family<Why, Counter>,
+    entries_refused: Family<ReasonLabel, Counter>,
+    entries_stale: Family<StaleLabel, Counter>,
+    pub(crate) actions: Family<ActionLabels, Counter>,
+    pub(crate) pokes: Family<ReasonLabel, Counter>,
+    pub(crate) enrolments: Family<ReasonLabel, Counter>,
+    pub(crate) provisionings: Family<ReasonLabel, Counter>,
+    pub(crate) attachments: Family<ReasonLabel, Counter>,
+    pub(crate) sleep_calls: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
@@ -104,7 +104,7 @@ impl Metrics {
 
     pub(crate) fn entries_stale(&self, action: &'static str, entries: usize) {
         if entries > 0 {
-            self.entries_stale.get_or_create(&Stale { action }).inc_by(entries as u64);
+            self.entries_stale.get_or_create(&StaleLabel { action }).inc_by(entries as u64);
         }
     }
 
@@ -114,6 +114,6 @@ impl Metrics {
             LimitReached::Share => "share",
             LimitReached::Tenant => "tenant",
         };
-        self.entries_refused.get_or_create(&Why { why }).inc();
+        self.entries_refused.get_or_create(&ReasonLabel { why }).inc();
     }
 }

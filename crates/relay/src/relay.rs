@@ -217,8 +217,7 @@ impl Relay {
             | Notification::ClientEnded { .. }
             | Notification::AuthorChanged { .. }
             | Notification::PlaceChanged { .. }
-            | Notification::LoginEnded { .. }
-            | Notification::RosterChanged => {}
+            | Notification::LoginEnded { .. } => {}
         }
     }
 

@@ -22,7 +22,7 @@ pub struct RouteRemovals {
 }
 
 /// A running removal. It ends when this is dropped.
-struct Removing<'a>(&'a RouteRemovals);
+struct RemovalGuard<'a>(&'a RouteRemovals);
 
 impl RouteRemovals {
     pub(crate) fn new(
@@ -41,9 +41,9 @@ impl RouteRemovals {
         }
     }
 
-    fn begin(&self) -> Removing<'_> {
+    fn begin(&self) -> RemovalGuard<'_> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        Removing(self)
+        RemovalGuard(self)
     }
 
     /// Number of route removals that have ended. Read it before looking up a route.
@@ -106,7 +106,7 @@ impl RouteRemovals {
     }
 }
 
-impl Drop for Removing<'_> {
+impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::SeqCst);
     }

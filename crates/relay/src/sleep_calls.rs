@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::fair_queue::FairQueue;
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 use crate::wake_calls::WakeCalls;
 use crate::{Fault, Metrics};
 
@@ -83,7 +83,7 @@ impl SleepCalls {
             SleepResult::StaysAwake => "stays_awake",
             SleepResult::Failed => "failed",
         };
-        self.metrics.sleep_calls.get_or_create(&Why { why }).inc();
+        self.metrics.sleep_calls.get_or_create(&ReasonLabel { why }).inc();
         Ok(result)
     }
 

@@ -17,9 +17,9 @@ use posthouse_wire::frame::LineAssembler;
 use posthouse_wire::{Action, FromGateway, ToGateway};
 use tokio::sync::Notify;
 
-use crate::actions::Asking;
+use crate::actions::RequestingSocket;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
-use crate::fires::Said;
+use crate::fires::FireAnswer;
 use crate::generation::Proof;
 use crate::{Egress, MessageMeter, Relay};
 use delivery::Delivery;
@@ -56,7 +56,7 @@ pub(crate) struct Socket {
     heard: Instant,
     pinged: Instant,
     /// Last time at which nothing was read from the peer because its own backlog was full.
-    unheard: Instant,
+    paused: Instant,
     /// Data that was read and is not processed yet, if any.
     backlog: Option<Box<Backlog>>,
     /// Nothing is read before this time.
@@ -68,7 +68,7 @@ pub(crate) struct Socket {
 struct Seated {
     /// The role that this task last saw. The state in `agent_connections` is authoritative.
     role: Role,
-    /// The identities it sent a hello for. The first is its default.
+    /// The bots it sent a hello for. The first is its default.
     advertised: Vec<BotRef>,
     delivery: Delivery,
 }
@@ -118,7 +118,7 @@ pub(crate) fn serve(
         opened: now,
         heard: now,
         pinged: now,
-        unheard: now,
+        paused: now,
         backlog: None,
         reads_from: now,
     };
@@ -189,7 +189,7 @@ impl Socket {
             FromGateway::Outbound(outbound) => {
                 // Here the limits can be read again. Accepting an action does not wait.
                 self.relay.0.identity.quotas.refresh(&self.holder.tenant).await;
-                let asking = Asking {
+                let asking = RequestingSocket {
                     socket: self.id,
                     connections: &self.connections,
                     holder: &self.holder,
@@ -220,7 +220,7 @@ impl Socket {
                 self.relay.0.fires.answered(
                     &self.holder.instance,
                     &request_id,
-                    Said::Answer { status, fired },
+                    FireAnswer::Answer { status, fired },
                 );
                 Ok(())
             }
@@ -278,7 +278,7 @@ impl Socket {
     async fn tick(&mut self) -> Result<(), Ending> {
         let now = self.now();
         if self.has_read_ahead() {
-            self.unheard = now;
+            self.paused = now;
         }
         if now >= self.silent_at() {
             return Err(Close { code: 1001, reason: "silent" });
@@ -305,7 +305,7 @@ impl Socket {
     }
 
     fn silent_at(&self) -> Instant {
-        self.heard.max(self.unheard) + SILENT_AFTER
+        self.heard.max(self.paused) + SILENT_AFTER
     }
 
     fn next_timer(&self) -> Instant {
@@ -341,9 +341,9 @@ impl Socket {
             let counts = ending == Gone && !self.relay.0.background.closing.is_cancelled();
             let lost = if counts { seated.delivery.unanswered() } else { None };
             self.finish_acknowledging(seated.delivery).await;
-            // The setback is recorded before another socket can get the entry.
+            // The failed delivery is recorded before another socket can get the entry.
             if let Some(entry) = lost {
-                self.set_back(&entry, ledger::Setback::Loss).await;
+                self.record_failed_delivery(&entry, ledger::FailedDelivery::ConnectionLost).await;
             }
             let (instance, gateway) = (&self.holder.instance, &self.holder.gateway);
             match &ending {

@@ -16,11 +16,11 @@ use serde::Deserialize;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::actions::ANSWERED_WITHIN;
-use crate::admission::{Entrant, StopRule};
+use crate::admission::{NewEntry, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::background::RelayTasks;
 use crate::connections::Connections;
-use crate::egress::{Egress, Order};
+use crate::egress::{Egress, PermittedAction};
 use crate::generation::Proof;
 use crate::turns::session_of;
 
@@ -34,7 +34,7 @@ const STOPPED: &str = "Stopped.";
 const PENDING: usize = 64;
 
 /// A stop that is sent as an interrupt. Its entry is held back as long as this exists.
-pub(crate) struct Stopping {
+pub(crate) struct StopInterrupt {
     pub entry: EntryId,
     /// False when the inbox had no room for the entry.
     is_kept: bool,
@@ -48,16 +48,16 @@ pub(crate) struct Stopping {
     /// The server is shutting down and delivers nothing any more.
     is_abandoned: bool,
     egress: Arc<dyn Egress>,
-    confirmation: Order,
+    confirmation: PermittedAction,
 }
 
-impl Stopping {
+impl StopInterrupt {
     fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 }
 
-impl Drop for Stopping {
+impl Drop for StopInterrupt {
     fn drop(&mut self) {
         if self.is_abandoned {
             return;
@@ -65,7 +65,7 @@ impl Drop for Stopping {
         let mut state = self.connections.state.lock();
         state.stopping.retain(|(entry, _)| *entry != self.entry);
         if let Some(live) = state.live() {
-            live.look();
+            live.notify_task();
         }
     }
 }
@@ -79,10 +79,10 @@ pub(crate) struct Stops {
 
 impl Stops {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub fn recognize(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
-        let source = &entrant.event.source;
+    pub fn recognize(&self, to: &RouteTo, on: &BotRef, new_entry: &NewEntry) -> Option<StopInterrupt> {
+        let source = &new_entry.event.source;
         let is_stop =
-            entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();
+            new_entry.stop != StopRule::Text && new_entry.event.text == STOP && new_entry.receipt.is_none();
         let chat = source.chat_id.as_ref().filter(|_| is_stop)?;
         let connections = self.connections.find(&to.instance)?;
         let (moment, now) = self.background.timepiece.readings();
@@ -97,7 +97,7 @@ impl Stops {
         let socket = state.turns.took(chat, session_of(source)).or(typing)?;
         let seat = state.seat(socket)?;
         let was_typing = typing == Some(socket);
-        let honoured = entrant.stop == StopRule::Interrupt || seat.proof == Proof::Client;
+        let honoured = new_entry.stop == StopRule::Interrupt || seat.proof == Proof::Client;
         if !(was_typing || honoured && is_open) {
             return None;
         }
@@ -106,7 +106,7 @@ impl Stops {
         state.stopping.push((entry.clone(), chat.clone()));
         drop(state);
         let metadata = Metadata { thread_id: source.thread_id.clone(), ..Metadata::default() };
-        Some(Stopping {
+        Some(StopInterrupt {
             entry,
             is_kept: true,
             socket,
@@ -115,7 +115,7 @@ impl Stops {
             asked: now,
             is_abandoned: false,
             egress,
-            confirmation: Order {
+            confirmation: PermittedAction {
                 may_redeem: false,
                 id: ActionId::mint(moment.millis()),
                 tenant: to.tenant.clone(),
@@ -126,7 +126,7 @@ impl Stops {
                 action: Action::Send {
                     chat_id: chat.clone(),
                     content: STOPPED.to_owned(),
-                    reply_to: entrant.event.message_id.clone(),
+                    reply_to: new_entry.event.message_id.clone(),
                     metadata,
                 },
                 deadline: now + HONOURED_WITHIN + ANSWERED_WITHIN,
@@ -137,13 +137,13 @@ impl Stops {
 
     /// Sends the interrupt of a stop whose entry did not fit into the inbox: a full inbox must not keep people from
     /// stopping the agent.
-    pub fn interrupt_unkept(self: &Arc<Self>, mut stopping: Stopping) {
+    pub fn interrupt_unkept(self: &Arc<Self>, mut stopping: StopInterrupt) {
         stopping.is_kept = false;
         self.interrupt_turn(stopping);
     }
 
     /// Sends the interrupt, after its entry was stored, and starts a task that checks its effect.
-    pub fn interrupt_turn(self: &Arc<Self>, mut stopping: Stopping) {
+    pub fn interrupt_turn(self: &Arc<Self>, mut stopping: StopInterrupt) {
         let Some(chat_id) = stopping.confirmation.action.chat_id().cloned() else { return };
         {
             let mut state = stopping.connections.state.lock();
@@ -167,7 +167,7 @@ impl Stops {
     }
 
     /// Checks the effect of the interrupt. If it worked, acknowledges the entry; otherwise the text is delivered.
-    async fn conclude(&self, stopping: Stopping) {
+    async fn conclude(&self, stopping: StopInterrupt) {
         let Some(chat) = stopping.confirmation.action.chat_id() else { return };
         let (entry, connections) = (&stopping.entry, &stopping.connections);
         let confirms = {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::agent_connections::{Orders, QueuedFrame, Role, Seat};
 use crate::connections::Connections;
-use crate::egress::{Carried, Egress, Order};
+use crate::egress::{Egress, EgressResult, PermittedAction};
 
 /// An egress that no test uses.
 struct NoEgress;
@@ -25,7 +25,7 @@ impl Egress for NoEgress {
         false
     }
 
-    async fn carry(&self, _: Order) -> Carried {
+    async fn carry(&self, _: PermittedAction) -> EgressResult {
         Outcome::failed("not carried out").into()
     }
 }

@@ -19,7 +19,7 @@ use crate::Metrics;
 use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::fair_queue::FairQueue;
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 use wake_failures::FailureLog;
 pub use wake_failures::{WakeFailure, WakeFailures};
 use wake_schedule::Sleepers;
@@ -262,7 +262,7 @@ impl WakeCalls {
     /// Makes the call, without body, credentials or tenant data. The response is ignored.
     async fn call(&self, instance: &InstanceId, tenant: &TenantId, url: &str) {
         let count = |why| {
-            self.metrics.pokes.get_or_create(&Why { why }).inc();
+            self.metrics.pokes.get_or_create(&ReasonLabel { why }).inc();
         };
         let call = OutgoingCall::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
         match self.errand.run(call).await {

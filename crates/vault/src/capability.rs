@@ -10,7 +10,7 @@ use crate::{Fault, Vault};
 
 /// A capability that the edge extracted from an event.
 #[derive(Clone)]
-pub struct Captured {
+pub struct CapturedCapability {
     pub kind: CapabilityKind,
     pub value: Secret,
     /// Time for which the platform accepts it. `None` when the platform does not say.
@@ -42,7 +42,7 @@ impl Vault {
         instance: &InstanceId,
         session_keys: &[SessionKey],
         entry: Option<&EntryId>,
-        captured: Vec<Captured>,
+        captured: Vec<CapturedCapability>,
     ) -> Result<(), Fault> {
         for capability in captured {
             let context = context(instance, &capability.kind);

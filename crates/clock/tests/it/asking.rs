@@ -110,7 +110,7 @@ async fn a_pinned_callback_binds_the_very_next_request() {
         let (server, instance) = (&server, heron.instance.clone());
         async move {
             server.ledger.roster().set_callback_url(&instance, url).await.unwrap();
-            server.identity.roster.anything_changed();
+            server.identity.roster.agent_changed(&instance);
         }
     };
     pinned(Some("https://elsewhere.example")).await;

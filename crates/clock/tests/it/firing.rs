@@ -381,10 +381,10 @@ async fn a_fire_by_hand_leaves_the_arm_as_it_is() {
     heron.arm("job", &server.at(seconds(600))).await;
     let job = JobId::new("job");
     let answered = server.clock.fire_now(&heron.instance, &job).await.unwrap();
-    assert_eq!(answered, clock::ByHand::Answered { status: 202 });
+    assert_eq!(answered, clock::ManualFire::Answered { status: 202 });
     assert_eq!(
         server.clock.fire_now(&heron.instance, &JobId::new("none")).await.unwrap(),
-        clock::ByHand::NoJob
+        clock::ManualFire::NoJob
     );
     assert_eq!(heron.list().await.len(), 1);
     heron.history_begins_with(&["manual"]).await;

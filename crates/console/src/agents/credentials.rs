@@ -8,7 +8,7 @@ use posthouse_wire::{ClientId, EnrollTokenId, GatewayId, InstanceId, LoginId, Se
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Inside;
+use super::TenantQuery;
 use super::issued_credentials::IssuedCredentials;
 use crate::env;
 use crate::extract::{JsonBody, QueryParams};
@@ -137,10 +137,10 @@ impl Parts {
 pub(crate) async fn rotate(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    QueryParams(inside): QueryParams<Inside>,
+    QueryParams(query): QueryParams<TenantQuery>,
     JsonBody(wanted): JsonBody<CredentialRotation>,
 ) -> Result<Json<Credential>, AdminProblem> {
-    let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (tenant, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     let gateway = match console.meant(&instance, wanted.gateway_id).await? {
         Some(gateway) => gateway,
         None => GatewayId::mint(console.timepiece.now().millis()),
@@ -171,10 +171,10 @@ pub(crate) async fn rotate(
 pub(crate) async fn revoke(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    QueryParams(inside): QueryParams<Inside>,
+    QueryParams(query): QueryParams<TenantQuery>,
     JsonBody(wanted): JsonBody<Revocation>,
 ) -> Result<Json<Revoked>, AdminProblem> {
-    let (_, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
     let which = match (wanted.gateway_id, wanted.client, wanted.login) {
         (None, false, false) => WhichCredentials::All,
         (Some(gateway), false, false) => WhichCredentials::Gateway(gateway),

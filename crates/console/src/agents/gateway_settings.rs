@@ -5,7 +5,7 @@ use ledger::{BOTS_OF_A_GATEWAY, BotRef, EnrollSetup, GatewaySetup, Instance, Sco
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::Serialize;
 
-use super::{AgentChange, ShownIdentity, identity};
+use super::{AgentChange, ShownIdentity, parse_bot_ref};
 use crate::problem::AdminProblem;
 use crate::routes::Parts;
 
@@ -88,7 +88,7 @@ fn gateway_bots(bots: &[String]) -> Result<Vec<BotRef>, AdminProblem> {
     if bots.len() > BOTS_OF_A_GATEWAY {
         return Err(unfit("a gateway can be limited to at most 64 bots"));
     }
-    bots.iter().map(|bot| identity(bot)).collect()
+    bots.iter().map(|bot| parse_bot_ref(bot)).collect()
 }
 
 fn check_route_keys(keys: &[String]) -> Result<(), AdminProblem> {

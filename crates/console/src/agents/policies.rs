@@ -1,10 +1,10 @@
 //! Policies of agents about who reaches them and with what, and their use of shared bots.
 
-use ledger::Fronted;
+use ledger::UseBotResult;
 use posthouse_wire::{InstanceId, Platform, UserId};
 use serde::Serialize;
 
-use super::{AgentChange, identity};
+use super::{AgentChange, parse_bot_ref};
 use crate::problem::AdminProblem;
 use crate::routes::Parts;
 
@@ -63,12 +63,12 @@ impl Parts {
         change: &AgentChange,
     ) -> Result<(), AdminProblem> {
         let gate = &self.identity.gate;
-        let bots = change.use_bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
+        let bots = change.use_bots.iter().map(|bot| parse_bot_ref(bot)).collect::<Result<Vec<_>, _>>()?;
         if let Some(Some(profile)) = &change.profile {
             check_profile(profile)?;
         }
         for on in &bots {
-            if gate.claims().front(of, on).await? == Fronted::Refused {
+            if gate.claims().use_bot(of, on).await? == UseBotResult::Refused {
                 let detail = format!(
                     "{}:{} is not a shared bot that the agent's tenant may use: see `posthouse bot change --tenant`",
                     on.platform, on.bot

@@ -40,8 +40,9 @@ async fn people_and_groups_are_allowed_denied_and_forgotten_by_id() {
     let one = format!("{path}?subject=group:-7");
     assert_eq!(server.asks(Method::DELETE, &one, None).await.0, StatusCode::OK);
     assert_eq!(server.refuses(Method::DELETE, &one, None).await, (404, "no_such_subject".to_owned()));
-    let deeds = server.gets("/admin/audit").await;
-    let about: Vec<_> = deeds["items"].as_array().unwrap().iter().map(|deed| deed["about"].clone()).collect();
+    let entries = server.gets("/admin/audit").await;
+    let about: Vec<_> =
+        entries["items"].as_array().unwrap().iter().map(|entry| entry["about"].clone()).collect();
     assert!(about.contains(&json!("allowed chat:-7 on pigeon:7001")), "{about:?}");
 }
 

@@ -20,9 +20,9 @@ async fn every_change_is_on_record_and_no_question_is() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|deed| {
-            let operation = deed["operation"].as_str().unwrap();
-            (operation, deed["about"].as_str(), deed["status"].as_i64().unwrap())
+        .map(|entry| {
+            let operation = entry["operation"].as_str().unwrap();
+            (operation, entry["about"].as_str(), entry["status"].as_i64().unwrap())
         })
         .collect();
     assert_eq!(
@@ -52,7 +52,7 @@ async fn what_is_made_is_named_and_its_secrets_are_not() {
     assert!(!told.contains("canary"), "{told}");
     assert!(!told.contains(client["client_secret"].as_str().unwrap()), "{told}");
     for (made, named) in [("POST /clients", "acme"), ("POST /agents", "acme/")] {
-        let deed = format!(r#""about":"{named}"#);
-        assert!(told.contains(made) && told.contains(&deed), "{made}: {told}");
+        let entry = format!(r#""about":"{named}"#);
+        assert!(told.contains(made) && told.contains(&entry), "{made}: {told}");
     }
 }

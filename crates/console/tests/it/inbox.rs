@@ -1,7 +1,7 @@
 //! Inbox sizes, dead letters and message traces.
 
 use http::{Method, StatusCode};
-use ledger::Setback;
+use ledger::FailedDelivery;
 use posthouse_wire::InstanceId;
 use serde_json::{Value, json};
 
@@ -29,7 +29,14 @@ async fn an_operator_sees_what_waits_and_for_whom() {
 async fn a_dead_letter_is_listed_and_can_be_put_back_in_line() {
     let (server, heron) = TestServer::settled().await;
     let entry = server.keeps(&heron, "5", "1").await;
-    while !server.relay.inboxes().records().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap() {}
+    while !server
+        .relay
+        .inboxes()
+        .records()
+        .record_failed_delivery(&id(&heron), &entry, FailedDelivery::Poison)
+        .await
+        .unwrap()
+    {}
     let dead = server.gets("/admin/dead-letters?tenant=acme").await;
     assert_eq!((&dead["items"][0]["entry"], &dead["items"][0]["agent"]), (&json!(entry), &json!("heron")));
     assert_eq!(server.gets("/admin/agents/heron").await["unread"], 0);
@@ -46,9 +53,14 @@ async fn dead_letters_are_listed_page_by_page_the_latest_first() {
     let (server, heron) = TestServer::settled().await;
     for message in ["1", "2", "3"] {
         let entry = server.keeps(&heron, "5", message).await;
-        while !server.relay.inboxes().records().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap()
-        {
-        }
+        while !server
+            .relay
+            .inboxes()
+            .records()
+            .record_failed_delivery(&id(&heron), &entry, FailedDelivery::Poison)
+            .await
+            .unwrap()
+        {}
     }
     let whole = server.gets("/admin/dead-letters").await;
     assert_eq!((whole["items"].as_array().unwrap().len(), &whole["next"]), (3, &Value::Null));

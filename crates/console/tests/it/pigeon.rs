@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use edge::platform::{
-    BotTrouble, EventDelivery, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, VerifiedBody,
-    WebhookRefusal,
+    BotTrouble, EventDelivery, InteractionAck, Platform, PlatformBot, Raw, Reading, RequiredSecret,
+    VerifiedBody, WebhookRefusal,
 };
 use edge::{Intake, OpenedBot};
 use posthouse_wire::{Descriptor, Outcome};
-use relay::{Carried, Order, StopRule};
+use relay::{EgressResult, PermittedAction, StopRule};
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 
@@ -31,10 +31,14 @@ impl Platform for Pigeon {
         StopRule::Text
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[
-            Need { name: "token", about: "the token on its ring", generated: false },
-            Need { name: "webhook_secret", about: "what the platform proves itself with", generated: true },
+            RequiredSecret { name: "token", about: "the token on its ring", generated: false },
+            RequiredSecret {
+                name: "webhook_secret",
+                about: "what the platform proves itself with",
+                generated: true,
+            },
         ]
     }
 
@@ -59,7 +63,7 @@ impl Platform for Pigeon {
 
     async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
-    async fn carry(&self, _bot: &OpenedBot, _order: Order) -> Carried {
+    async fn carry(&self, _bot: &OpenedBot, _order: PermittedAction) -> EgressResult {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 

@@ -7,7 +7,7 @@ use axum::body::Body;
 use bus::Bus;
 use bytes::Bytes;
 use clock::Clock;
-use console::{AdminDoor, Guests, Parts};
+use console::{AdminDoor, ChatPageParts, Parts};
 use edge::Edge;
 use edge::web::Web;
 use errand::Errand;
@@ -129,7 +129,7 @@ impl TestServer {
             admin: AdminDoor::new(identity.authenticator.clone()),
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
-            guests: Some(Guests {
+            chat_page: Some(ChatPageParts {
                 web: Arc::new(Web::new(
                     ledger.rooms(),
                     ledger.invitations(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use identity::{Admitted, Approach, Bearings, GateDecision, Metered, OverQuota, Principal};
+use identity::{Admitted, EventOrigin, GateDecision, IncomingMessage, OverQuota, Principal, QuotaKind};
 use ledger::{BotRef, RouteTo, ShownPrompt};
 use posthouse_wire::{EntryId, Event, PromptToken, Source};
-use relay::{Entrant, StopRule};
-use vault::Captured;
+use relay::{NewEntry, StopRule};
+use vault::CapturedCapability;
 
 use super::Intake;
 use super::sender_texts::{TOO_MANY_MESSAGES, may_answer};
@@ -17,19 +17,19 @@ use crate::notices::NoticeKind;
 use crate::platform::{Arrival, Platform};
 
 /// An admitted arrival.
-pub(super) struct Admitting {
+pub(super) struct AdmittedArrival {
     pub admitted: Admitted,
-    pub entrant: Entrant,
-    pub capabilities: Vec<Captured>,
+    pub new_entry: NewEntry,
+    pub capabilities: Vec<CapturedCapability>,
     /// The prompt that it answers, with the pressed button.
     pub answers: Option<(Box<ShownPrompt>, PromptToken)>,
 }
 
 /// The decision about one arrival.
-pub(super) enum Judged {
-    Turn(Box<Admitting>),
+pub(super) enum ArrivalDecision {
+    Turn(Box<AdmittedArrival>),
     /// A part of an album that was not addressed when the gate decided, and is now.
-    Again(Box<Arrival>),
+    JudgeAgain(Box<Arrival>),
     /// Not a turn. The platform is told that a press was taken, if it was by somebody who may write to the agent.
     Dropped {
         by_admitted: bool,
@@ -49,11 +49,11 @@ impl Intake {
         arrival: Arrival,
         from_bot: bool,
         person: Option<&Principal>,
-    ) -> Result<Judged, Fault> {
+    ) -> Result<ArrivalDecision, Fault> {
         let on = &bot.bot_ref();
         let dropped = |reason, by_admitted| {
             self.metrics.ignored(platform.name(), reason);
-            Ok(Judged::Dropped { by_admitted })
+            Ok(ArrivalDecision::Dropped { by_admitted })
         };
         if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
             return dropped("link", false);
@@ -65,14 +65,14 @@ impl Intake {
             return dropped("not_invited", false);
         }
         let (source, addressed) = (&arrival.event.source, arrival.addressed);
-        let bearings = Bearings { source, path: arrival.path.as_deref() };
-        let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
-        let mut admitted = match self.identity.gate.decide(approach).await? {
+        let origin = EventOrigin { source, path: arrival.path.as_deref() };
+        let incoming = IncomingMessage { on, shared: bot.shared, origin, addressed, from_bot, person };
+        let mut admitted = match self.identity.gate.decide(incoming).await? {
             GateDecision::Admitted(admitted) => admitted,
             GateDecision::NotAddressed(agent) => {
                 self.keep_nearby(on, &arrival.event, &agent).await?;
                 if let Some(addressed) = self.albums.wait(on, arrival) {
-                    return Ok(Judged::Again(Box::new(addressed)));
+                    return Ok(ArrivalDecision::JudgeAgain(Box::new(addressed)));
                 }
                 return dropped("not_addressed", false);
             }
@@ -85,7 +85,7 @@ impl Intake {
         let mut answers = None;
         if let Some(token) = &arrival.press {
             let message = arrival.event.message_id.as_ref();
-            match self.prompts.judge(&self.identity.gate, approach, admitted, message, token).await? {
+            match self.prompts.judge(&self.identity.gate, incoming, admitted, message, token).await? {
                 PressVerdict::Answer(to_asker, prompt) => {
                     admitted = to_asker;
                     answers = Some((prompt, token.clone()));
@@ -95,9 +95,9 @@ impl Intake {
             }
         }
         if let Err(over) = self.charge(platform, bot, source, &admitted).await {
-            return Ok(Judged::OverQuota(over));
+            return Ok(ArrivalDecision::OverQuota(over));
         }
-        let stale = self.identity.stale_policies.policy(on, bearings, &admitted.to().instance).await?;
+        let stale = self.identity.stale_policies.policy(on, origin, &admitted.to().instance).await?;
         let Arrival { mut event, capabilities, dedup, references, album, mut forward, received, .. } =
             arrival;
         let mut stop = platform.stop_rule();
@@ -116,7 +116,7 @@ impl Intake {
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let entrant = Entrant {
+        let new_entry = NewEntry {
             event,
             id,
             dedup,
@@ -128,7 +128,7 @@ impl Intake {
             stop,
             stale,
         };
-        Ok(Judged::Turn(Box::new(Admitting { admitted, entrant, capabilities, answers })))
+        Ok(ArrivalDecision::Turn(Box::new(AdmittedArrival { admitted, new_entry, capabilities, answers })))
     }
 
     /// Counts a message against the quotas of its agent and tenant. The sender of one that has no room is told.
@@ -140,7 +140,7 @@ impl Intake {
         admitted: &Admitted,
     ) -> Result<(), OverQuota> {
         let to = admitted.to();
-        let taken = self.identity.quotas.take(Metered::Message, &to.tenant, Some(&to.instance)).await;
+        let taken = self.identity.quotas.take(QuotaKind::Message, &to.tenant, Some(&to.instance)).await;
         taken.inspect_err(|_| {
             self.metrics.ignored(platform.name(), "over_quota");
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));

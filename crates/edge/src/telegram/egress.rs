@@ -2,15 +2,15 @@
 
 mod call_with_deadline;
 mod drafts;
-mod fitting;
 mod media;
 mod prompts;
 mod reactions;
+mod split_limits;
 mod threads;
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 use serde::{Deserialize, Serialize};
 
 use crate::bots::OpenedBot;
@@ -19,11 +19,11 @@ use crate::split::{Unit, split};
 use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
-use call_with_deadline::{Again, CallsWithDeadline};
-pub(super) use fitting::Fitting;
+use call_with_deadline::{CallsWithDeadline, RepeatRule};
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
+pub(super) use split_limits::SplitLimits;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
@@ -98,10 +98,10 @@ struct ChatFound {
     last_name: Option<String>,
 }
 
-/// Carries out one order.
-pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) -> Carried {
-    let mut calls = CallsWithDeadline::new(telegram, bot, order.deadline);
-    let outcome = match order.action {
+/// Carries out one action.
+pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+    let mut calls = CallsWithDeadline::new(telegram, bot, permitted.deadline);
+    let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
             calls.send(&chat_id, &content, reply_to.as_ref(), &metadata).await
         }
@@ -130,7 +130,7 @@ pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) ->
         // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
         other => Outcome::unsupported(other.op()),
     };
-    Carried { outcome, posted: calls.posted, called: calls.called() }
+    EgressResult { outcome, posted: calls.posted, called: calls.called() }
 }
 
 /// The destination of messages.
@@ -177,7 +177,7 @@ impl CallsWithDeadline<'_> {
             Ok(place) => place,
             Err(error) => return Outcome::failed(error),
         };
-        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
+        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
@@ -209,7 +209,7 @@ impl CallsWithDeadline<'_> {
         let Ok(message) = message_id.as_str().parse::<i64>() else {
             return Outcome::failed("message to edit not found");
         };
-        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
+        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
@@ -222,7 +222,7 @@ impl CallsWithDeadline<'_> {
             for surplus in family.drain(sent.messages.len()..) {
                 let params = DeleteMessage { chat_id: place.chat, message_id: surplus };
                 // It may be too old to be deleted, or already deleted. Nothing can be done about either.
-                let _ = self.ask::<IgnoredResult>("deleteMessage", &params, Again::Harmless).await;
+                let _ = self.ask::<IgnoredResult>("deleteMessage", &params, RepeatRule::Harmless).await;
             }
         }
         self.telegram.remember(self.bot, place.chat, message, &family);
@@ -320,11 +320,11 @@ impl CallsWithDeadline<'_> {
                 reply_parameters,
                 reply_markup: keyboard.as_ref(),
             };
-            let sent: SentMessage = self.ask("sendMessage", &params, Again::IfNothingWasDone).await?;
+            let sent: SentMessage = self.ask("sendMessage", &params, RepeatRule::IfNothingWasDone).await?;
             return Ok(sent.message_id);
         };
         let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
-        match self.ask::<Edited>("editMessageText", &params, Again::Harmless).await {
+        match self.ask::<Edited>("editMessageText", &params, RepeatRule::Harmless).await {
             Ok(edited) => {
                 // Further messages must go to the topic of the edited message, even if the action names no topic.
                 let topic = edited.message_thread_id.filter(|_| edited.is_topic_message);
@@ -343,7 +343,7 @@ impl CallsWithDeadline<'_> {
             (Err(error), _) | (_, Err(error)) => return Outcome::failed(error),
         };
         let params = SendChatAction { chat_id, action: "typing", message_thread_id };
-        match self.ask::<IgnoredResult>("sendChatAction", &params, Again::Never).await {
+        match self.ask::<IgnoredResult>("sendChatAction", &params, RepeatRule::Never).await {
             Ok(_) => Outcome::done(),
             Err(failure) => Outcome::failed(failure.error()),
         }
@@ -358,7 +358,7 @@ impl CallsWithDeadline<'_> {
         if let Some(known) = self.telegram.chats.get(&key) {
             return Outcome::info(known);
         }
-        match self.ask::<ChatFound>("getChat", &GetChat { chat_id: chat }, Again::Harmless).await {
+        match self.ask::<ChatFound>("getChat", &GetChat { chat_id: chat }, RepeatRule::Harmless).await {
             Ok(found) => {
                 let info = found.info(chat_id);
                 self.telegram.chats.insert(key, info.clone());

@@ -4,9 +4,9 @@
 //! - Forms that MarkdownV2 lacks are replaced: headings by bold text, tables by aligned code, list items by bullets.
 //! - No text is left out. A text whose conversion would show nothing is sent as it was written.
 
-mod sheet;
 mod table;
 mod walk;
+mod writer;
 
 use pulldown_cmark::{Options, Parser};
 

@@ -6,7 +6,7 @@ mod speech;
 use ledger::Uses;
 use posthouse_wire::event::Quoted;
 use posthouse_wire::{DedupKey, Event, MessageId, MessageType, PromptToken, Secret, Source};
-use vault::Captured;
+use vault::CapturedCapability;
 
 use crate::bots::OpenedBot;
 use crate::platform::{
@@ -14,7 +14,7 @@ use crate::platform::{
 };
 
 use super::update::{CallbackQuery, RepliedMessage, TelegramMessage, Update, UpdateHead, User, full_name};
-use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
+use super::{BUSINESS_CONNECTION, BotAccount, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM};
 use speech::Speech;
 
 /// Telegram's account that posts for anonymous admins of a group. Their messages also have `sender_chat`; those of a
@@ -27,7 +27,7 @@ pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedBody) -> Result<Read
     let Some(update) = text.and_then(|text| serde_json::from_str::<Update<'_>>(text).ok()) else {
         return unreadable(bot, &verified.body);
     };
-    let context = UpdateContext { bot, us: Us::of(bot), verified, update_id: update.update_id };
+    let context = UpdateContext { bot, account: BotAccount::of(bot), verified, update_id: update.update_id };
     let message =
         update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
     Ok(match (message, &update.callback_query) {
@@ -73,7 +73,7 @@ const BOT_AUTHOR: &str = "bot_author";
 /// The context of an update: everything except the message itself.
 struct UpdateContext<'a> {
     bot: &'a OpenedBot,
-    us: Us<'a>,
+    account: BotAccount<'a>,
     verified: &'a VerifiedBody,
     update_id: i64,
 }
@@ -96,7 +96,7 @@ impl UpdateContext<'_> {
     /// Refuses messages of this bot itself and of other bots, with the reason.
     fn told_by(&self, message: &TelegramMessage<'_>) -> Result<(), &'static str> {
         let Some(author) = &message.from else { return Ok(()) };
-        if Some(author.id) == self.us.id {
+        if Some(author.id) == self.account.id {
             return Err("self");
         }
         let anonymous = author.id == ANONYMOUS_ADMIN && message.sender_chat.is_some();
@@ -114,7 +114,7 @@ impl UpdateContext<'_> {
             (None, Some(caption)) => (Some(&**caption), &message.caption_entities),
             (None, None) => (None, &message.entities),
         };
-        let speech = text.map(|text| Speech::parse(text, entities, &self.us));
+        let speech = text.map(|text| Speech::parse(text, entities, &self.account));
         let speech = match (speech, &attached) {
             (Some(speech), _) => speech,
             (None, Some(_)) => Speech::default(),
@@ -183,7 +183,7 @@ impl UpdateContext<'_> {
             reply_to: message.text.as_ref().or(message.caption.as_ref()).map(|text| Quoted {
                 text: Some(text.to_string()),
                 author: message.from.as_ref().and_then(User::name),
-                is_own: message.from.as_ref().map(|author| Some(author.id) == self.us.id),
+                is_own: message.from.as_ref().map(|author| Some(author.id) == self.account.id),
             }),
             source,
             ..Event::default()
@@ -254,7 +254,7 @@ impl UpdateContext<'_> {
     }
 
     fn is_ours(&self, replied: &RepliedMessage<'_>) -> bool {
-        replied.from.as_ref().is_some_and(|author| Some(author.id) == self.us.id)
+        replied.from.as_ref().is_some_and(|author| Some(author.id) == self.account.id)
     }
 
     fn dedup(&self) -> DedupKey {
@@ -273,8 +273,8 @@ fn is_topic_root(message: &TelegramMessage<'_>, replied: &RepliedMessage<'_>) ->
 }
 
 /// The business connection as a capability. It acts for a person's own account, so the agent must not see it.
-fn business(message: &TelegramMessage<'_>) -> Vec<Captured> {
-    let connection = message.business_connection_id.as_ref().map(|id| Captured {
+fn business(message: &TelegramMessage<'_>) -> Vec<CapturedCapability> {
+    let connection = message.business_connection_id.as_ref().map(|id| CapturedCapability {
         kind: BUSINESS_CONNECTION.into(),
         value: Secret::new(&**id),
         lifetime: None,

@@ -35,7 +35,7 @@ struct GetUpdates {
 }
 
 /// A poll failed, or not all of its updates were stored. The reason has been logged.
-struct Broken;
+struct PollFailed;
 
 /// Polls until `stop`. The offset is in memory only: Telegram keeps unconfirmed updates, and an update that comes again
 /// after a restart has the same dedup key.
@@ -62,7 +62,7 @@ async fn ask(
     telegram: &Telegram,
     bot: &OpenedBot,
     offset: Option<i64>,
-) -> Result<Vec<Box<RawValue>>, Broken> {
+) -> Result<Vec<Box<RawValue>>, PollFailed> {
     let params = GetUpdates { offset, timeout: HOLD_SECONDS, limit: BATCH, allowed_updates: ALLOWED_UPDATES };
     telegram.call(bot, "getUpdates", &params, PATIENCE).await.map_err(|failure| {
         match failure {
@@ -75,7 +75,7 @@ async fn ask(
                 tracing::warn!(bot.id = %bot.id, "could not poll updates of bot {}: {}", bot.id, failure.cause());
             }
         }
-        Broken
+        PollFailed
     })
 }
 
@@ -87,7 +87,7 @@ async fn keep(
     updates: Vec<Box<RawValue>>,
     offset: &mut Option<i64>,
     stop: &CancellationToken,
-) -> Result<(), Broken> {
+) -> Result<(), PollFailed> {
     let platform: Arc<dyn Platform> = Arc::new(telegram.clone());
     for update in updates {
         if stop.is_cancelled() {
@@ -95,7 +95,7 @@ async fn keep(
         }
         let Ok(head) = serde_json::from_str::<UpdateHead>(update.get()) else {
             tracing::warn!(bot.id = %bot.id, "Telegram sent an item without update_id in a batch of updates");
-            return Err(Broken);
+            return Err(PollFailed);
         };
         let received = telegram.timepiece.now();
         let body = Bytes::copy_from_slice(update.get().as_bytes());
@@ -104,7 +104,7 @@ async fn keep(
             Ok(reading) => {
                 if let Err(fault) = intake.take(&platform, bot, reading, None).await {
                     tracing::error!(bot.id = %bot.id, update.id = head.update_id, "could not store an update: {fault}");
-                    return Err(Broken);
+                    return Err(PollFailed);
                 }
             }
             Err(refusal) => {

@@ -20,20 +20,20 @@ impl RefusedTokens {
 
     /// Waits for the next refusal.
     pub async fn reported(&self, bot: &BotId) {
-        let waiting = Waiting { all: self, bot, refused: Arc::default() };
+        let waiting = WaitGuard { all: self, bot, refused: Arc::default() };
         self.0.insert(bot.clone(), Arc::clone(&waiting.refused));
         waiting.refused.notified().await;
     }
 }
 
 /// Removes itself when the waiting ends.
-struct Waiting<'a> {
+struct WaitGuard<'a> {
     all: &'a RefusedTokens,
     bot: &'a BotId,
     refused: Arc<Notify>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         // A newer one may have taken its place.
         self.all.0.remove_if(self.bot, |_, other| Arc::ptr_eq(other, &self.refused));

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECTIONS: u32 = 40;
 
 #[derive(Deserialize)]
-struct Me {
+struct GetMeResult {
     id: i64,
     username: Option<String>,
 }
@@ -44,7 +44,7 @@ pub(super) async fn check_credentials(
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
         return Err(BotTrouble::Other("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
-    let me: Me =
+    let me: GetMeResult =
         telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
     if draft.setting("bot_user_id").is_some_and(|known| known != me.id.to_string()) {
         return Err(BotTrouble::Other(format!("this token belongs to another bot, whose id is {}", me.id)));

@@ -3,25 +3,26 @@
 use ledger::{Room, RoomMessage, ShownPrompt};
 use posthouse_time::Moment;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome, ThreadId};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 use serde_json::json;
 
-use super::hub::News;
+use super::hub::RoomUpdate;
 use super::{LIMIT, Web};
 use crate::asked_prompts::AskedPrompts;
 use crate::split::{Unit, split};
 
 impl Web {
-    pub(super) async fn carry_out(&self, order: Order) -> Carried {
-        let (room, thread) = match self.place_of(&order).await {
+    pub(super) async fn carry_out(&self, permitted: PermittedAction) -> EgressResult {
+        let (room, thread) = match self.place_of(&permitted).await {
             Ok(place) => place,
             Err(refused) => return *refused,
         };
         let posted = self.timepiece.now();
-        let prompt = AskedPrompts::of(&order);
-        let outcome = match order.action {
+        let prompt = AskedPrompts::of(&permitted);
+        let outcome = match permitted.action {
             Action::Send { content, reply_to, .. } => {
-                self.send(&room, &order.id, &content, (reply_to, thread), order.ends_turn, posted).await
+                self.send(&room, &permitted.id, &content, (reply_to, thread), permitted.ends_turn, posted)
+                    .await
             }
             Action::Edit { message_id, content, .. } => self.edit(&room, &message_id, &content, posted).await,
             Action::Typing { content, .. } => {
@@ -33,7 +34,7 @@ impl Web {
             }
             Action::Prompt { content, reply_to, .. } => match prompt {
                 Some(prompt) => {
-                    self.ask(&room, &order.id, prompt, &content, (reply_to, thread), posted).await
+                    self.ask(&room, &permitted.id, prompt, &content, (reply_to, thread), posted).await
                 }
                 None => return Outcome::unsupported("prompt").into(),
             },
@@ -41,33 +42,36 @@ impl Web {
                 self.react(&room, &message_id, &emoji, remove, posted).await
             }
             Action::ThreadCreate { thread_name, .. } => {
-                self.create_thread(&room, &order.id, &thread_name).await
+                self.create_thread(&room, &permitted.id, &thread_name).await
             }
             Action::ThreadRename { thread_id, thread_name, .. } => {
                 self.rename_thread(&room, &thread_id, &thread_name).await
             }
             Action::Draft { draft_id, content, is_final, .. } => {
-                self.draft(&room, &order.id, (draft_id, &content, is_final), thread, posted).await
+                self.draft(&room, &permitted.id, (draft_id, &content, is_final), thread, posted).await
             }
             other => return Outcome::unsupported(other.op()).into(),
         };
         match outcome {
-            Ok(outcome) => Carried { posted: outcome.success.then_some(posted), outcome, called: None },
+            Ok(outcome) => EgressResult { posted: outcome.success.then_some(posted), outcome, called: None },
             Err(fault) => not_written(&fault),
         }
     }
 
-    /// The room and the thread that an order is for, or the reason why the agent may not write there.
-    pub(super) async fn place_of(&self, order: &Order) -> Result<(Room, Option<ThreadId>), Box<Carried>> {
+    /// The room and the thread that an action is for, or the reason why the agent may not write there.
+    pub(super) async fn place_of(
+        &self,
+        permitted: &PermittedAction,
+    ) -> Result<(Room, Option<ThreadId>), Box<EgressResult>> {
         let refused = |error: &str| Err(Box::new(Outcome::failed(error).into()));
-        let Some(chat) = order.action.chat_id() else { return refused("chat not found") };
+        let Some(chat) = permitted.action.chat_id() else { return refused("chat not found") };
         let room = match self.rooms.room(chat).await {
             // Another agent's room, and a room whose invitation was withdrawn, look like a room that does not exist.
-            Ok(Some(room)) if room.instance == order.instance && room.invitation.is_some() => room,
+            Ok(Some(room)) if room.instance == permitted.instance && room.invitation.is_some() => room,
             Ok(_) => return refused("chat not found"),
             Err(fault) => return Err(Box::new(not_written(&fault))),
         };
-        match self.thread_of(&room, &order.action).await {
+        match self.thread_of(&room, &permitted.action).await {
             Ok(thread) => Ok((room, thread)),
             Err(NoThread::Unknown) => refused("thread not found"),
             Err(NoThread::Fault(fault)) => Err(Box::new(not_written(&fault))),
@@ -97,7 +101,7 @@ impl Web {
         self.turns.typing(&room.id, on, self.timepiece.instant());
         let text = content.filter(|text| !text.is_empty());
         let data = json!({ "on": on, "text": text }).to_string();
-        self.hub.show(&room.id, News { name: "typing", data, at: None, line: None });
+        self.hub.show(&room.id, RoomUpdate { name: "typing", data, at: None, message: None });
     }
 
     pub(super) async fn send(
@@ -117,11 +121,11 @@ impl Web {
         let _lock = self.locks.lock(&room.id).await;
         self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
-            let line = RoomMessage {
+            let message = RoomMessage {
                 reply_to: reply_to.clone().filter(|_| number == 1),
                 ..RoomMessage::by_agent(part(&first, number), text, thread.clone(), now)
             };
-            self.write(room, line).await?;
+            self.write(room, message).await?;
         }
         Ok(Outcome::sent(first))
     }
@@ -162,20 +166,20 @@ impl Web {
     }
 
     /// Stores a message and shows it. The caller must hold the room's lock.
-    pub(super) async fn write(&self, room: &Room, line: RoomMessage) -> Result<(), ledger::Fault> {
-        self.write_with(room, line, None).await
+    pub(super) async fn write(&self, room: &Room, message: RoomMessage) -> Result<(), ledger::Fault> {
+        self.write_with(room, message, None).await
     }
 
     /// As [`Web::write`], for a message with buttons.
     pub(super) async fn write_with(
         &self,
         room: &Room,
-        line: RoomMessage,
+        message: RoomMessage,
         prompt: Option<&ShownPrompt>,
     ) -> Result<(), ledger::Fault> {
-        self.rooms.say(&room.id, line.clone()).await?;
+        self.rooms.say(&room.id, message.clone()).await?;
         if self.hub.is_watched(&room.id) {
-            self.hub.show(&room.id, self.news_of(room.instance.as_str(), line, prompt).await);
+            self.hub.show(&room.id, self.update_of(room.instance.as_str(), message, prompt).await);
         }
         Ok(())
     }
@@ -191,7 +195,10 @@ impl Web {
         if found && self.hub.is_watched(&room.id) {
             let html = self.renderer.html(room.instance.as_str(), text).await;
             let data = json!({ "message_id": message, "text": text, "html": html, "edited": at.millis() });
-            self.hub.show(&room.id, News { name: "edit", data: data.to_string(), at: Some(at), line: None });
+            self.hub.show(
+                &room.id,
+                RoomUpdate { name: "edit", data: data.to_string(), at: Some(at), message: None },
+            );
         }
         Ok(found)
     }
@@ -215,7 +222,7 @@ pub(super) fn part(first: &MessageId, number: usize) -> MessageId {
 
 /// The outcome of a failed transaction. It stored nothing, so the agent can safely retry; the word `network` makes a
 /// stock agent do so (relay contract section 11.4).
-pub(super) fn not_written(fault: &ledger::Fault) -> Carried {
+pub(super) fn not_written(fault: &ledger::Fault) -> EgressResult {
     tracing::error!(%fault, "the web chat could not store a message");
     Outcome::failed("network: the server could not store the message").into()
 }

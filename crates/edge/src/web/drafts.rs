@@ -6,7 +6,7 @@ use posthouse_wire::{ActionId, Outcome, ThreadId};
 use serde_json::json;
 
 use super::Web;
-use super::hub::News;
+use super::hub::RoomUpdate;
 
 impl Web {
     /// Shows a preview, or posts the answer if this is the final text. A repeated final returns the message of the
@@ -34,7 +34,7 @@ impl Web {
         if self.hub.is_watched(&room.id) {
             let html = self.renderer.html(room.instance.as_str(), content).await;
             let data = json!({ "draft_id": draft.to_string(), "text": content, "html": html }).to_string();
-            self.hub.show(&room.id, News { name: "draft", data, at: None, line: None });
+            self.hub.show(&room.id, RoomUpdate { name: "draft", data, at: None, message: None });
         }
         Ok(Outcome::done())
     }

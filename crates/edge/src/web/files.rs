@@ -15,7 +15,8 @@ use ledger::{MediaRecord, Room, RoomFile, RoomMessage};
 use posthouse_wire::event::Media;
 use posthouse_wire::{Action, MediaId, MessageId, MessageType, Outcome};
 use relay::{
-    Carried, FetchedMedia, MediaNotKept, MediaReader, MediaStore, MediaWriter, NewMedia, NotFetched, Order,
+    EgressResult, FetchedMedia, MediaNotKept, MediaReader, MediaStore, MediaWriter, NewMedia, NotFetched,
+    PermittedAction,
 };
 use serde_json::{Value, json};
 
@@ -207,13 +208,13 @@ fn picture_type(bytes: &[u8]) -> Option<&'static str> {
 
 impl Web {
     /// Puts a file of an agent into its room. The room gets a copy, because the agent's own ends after an hour.
-    pub(super) async fn send_file(&self, order: Order, media: StoredMedia) -> Carried {
-        let (room, thread) = match self.place_of(&order).await {
+    pub(super) async fn send_file(&self, permitted: PermittedAction, media: StoredMedia) -> EgressResult {
+        let (room, thread) = match self.place_of(&permitted).await {
             Ok(place) => place,
             Err(refused) => return *refused,
         };
-        let Action::SendMedia { content, reply_to, .. } = order.action else {
-            return Outcome::unsupported(order.action.op()).into();
+        let Action::SendMedia { content, reply_to, .. } = permitted.action else {
+            return Outcome::unsupported(permitted.action.op()).into();
         };
         let copy = match copied(&media.store, &media.record).await {
             Ok(Some(copy)) => copy,
@@ -221,13 +222,15 @@ impl Web {
             Err(reason) => return Outcome::failed(format!("the file was not stored: {reason}")).into(),
         };
         let posted = self.timepiece.now();
-        let line = RoomMessage {
+        let room_message = RoomMessage {
             reply_to,
             files: vec![room_file(&copy)],
-            ..RoomMessage::by_agent(message_of(&order.id), content.unwrap_or_default(), thread, posted)
+            ..RoomMessage::by_agent(message_of(&permitted.id), content.unwrap_or_default(), thread, posted)
         };
-        match self.write_file(&room, line, order.ends_turn).await {
-            Ok(message) => Carried { outcome: Outcome::sent(message), posted: Some(posted), called: None },
+        match self.write_file(&room, room_message, permitted.ends_turn).await {
+            Ok(message) => {
+                EgressResult { outcome: Outcome::sent(message), posted: Some(posted), called: None }
+            }
             Err(fault) => not_written(&fault),
         }
     }
@@ -235,13 +238,13 @@ impl Web {
     async fn write_file(
         &self,
         room: &Room,
-        line: RoomMessage,
+        room_message: RoomMessage,
         is_answer: bool,
     ) -> Result<MessageId, ledger::Fault> {
-        let message = line.message.clone();
+        let message = room_message.message.clone();
         let _lock = self.locks.lock(&room.id).await;
         self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
-        self.write(room, line).await?;
+        self.write(room, room_message).await?;
         Ok(message)
     }
 }

@@ -21,13 +21,13 @@ const ALL_BYTES: usize = 32 * 1024 * 1024;
 
 /// A change in a room: the name and JSON of one server-sent event.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct RoomUpdate {
     pub(super) name: &'static str,
     pub(super) data: String,
     /// Time of the change; `None` for changes that are not stored.
     pub(super) at: Option<Moment>,
     /// Set for a message.
-    pub(super) line: Option<MessageMark>,
+    pub(super) message: Option<MessageMark>,
 }
 
 /// The properties of a message that a stream needs.
@@ -41,7 +41,7 @@ pub(super) struct MessageMark {
     pub(super) awaits: Option<EntryId>,
 }
 
-impl News {
+impl RoomUpdate {
     fn bytes(&self) -> usize {
         self.data.len() + 64
     }
@@ -56,38 +56,38 @@ pub(super) struct Hub {
 
 /// The queue of one page.
 struct PageQueue {
-    unread: Mutex<QueuedNews>,
+    unread: Mutex<QueuedUpdate>,
     changed: Notify,
     queued: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
-struct QueuedNews {
-    news: VecDeque<Arc<News>>,
+struct QueuedUpdate {
+    update: VecDeque<Arc<RoomUpdate>>,
     bytes: usize,
     /// Something was dropped, so the page must read the ledger.
     behind: bool,
 }
 
-impl QueuedNews {
+impl QueuedUpdate {
     fn clear(&mut self, queued: &AtomicUsize) {
-        self.news.clear();
+        self.update.clear();
         queued.fetch_sub(std::mem::take(&mut self.bytes), Ordering::AcqRel);
     }
 }
 
 impl PageQueue {
-    fn push(&self, news: &Arc<News>) {
+    fn push(&self, update: &Arc<RoomUpdate>) {
         let mut unread = self.unread.lock();
         if unread.behind {
             return;
         }
-        let bytes = news.bytes();
+        let bytes = update.bytes();
         let fits = unread.bytes + bytes <= QUEUE_BYTES
             && self.queued.fetch_add(bytes, Ordering::AcqRel) + bytes <= ALL_BYTES;
         if fits {
             unread.bytes += bytes;
-            unread.news.push_back(Arc::clone(news));
+            unread.update.push_back(Arc::clone(update));
         } else {
             // The total was increased only if the page's own queue had room.
             if unread.bytes + bytes <= QUEUE_BYTES {
@@ -102,8 +102,8 @@ impl PageQueue {
 }
 
 /// The next item for a page.
-pub(super) enum NextNews {
-    News(Arc<News>),
+pub(super) enum NextUpdate {
+    Update(Arc<RoomUpdate>),
     /// The page fell too far behind and must read the ledger.
     Behind,
 }
@@ -117,17 +117,17 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Waits for the next item. Cancel safe.
-    pub(super) async fn next(&mut self) -> NextNews {
+    pub(super) async fn next(&mut self) -> NextUpdate {
         loop {
             {
                 let mut unread = self.queue.unread.lock();
-                if let Some(news) = unread.news.pop_front() {
-                    unread.bytes -= news.bytes();
-                    self.queue.queued.fetch_sub(news.bytes(), Ordering::AcqRel);
-                    return NextNews::News(news);
+                if let Some(update) = unread.update.pop_front() {
+                    unread.bytes -= update.bytes();
+                    self.queue.queued.fetch_sub(update.bytes(), Ordering::AcqRel);
+                    return NextUpdate::Update(update);
                 }
                 if std::mem::take(&mut unread.behind) {
-                    return NextNews::Behind;
+                    return NextUpdate::Behind;
                 }
             }
             self.queue.changed.notified().await;
@@ -150,10 +150,10 @@ impl Hub {
         self.rooms.contains_key(room)
     }
 
-    pub(super) fn show(&self, room: &ChatId, news: News) {
+    pub(super) fn show(&self, room: &ChatId, update: RoomUpdate) {
         if let Some(queues) = self.rooms.get(room) {
-            let news = Arc::new(news);
-            queues.iter().for_each(|queue| queue.push(&news));
+            let update = Arc::new(update);
+            queues.iter().for_each(|queue| queue.push(&update));
         }
     }
 
@@ -172,8 +172,8 @@ impl Hub {
 mod tests {
     use super::*;
 
-    fn news(bytes: usize) -> News {
-        News { name: "line", data: "x".repeat(bytes), at: None, line: None }
+    fn update(bytes: usize) -> RoomUpdate {
+        RoomUpdate { name: "line", data: "x".repeat(bytes), at: None, message: None }
     }
 
     #[tokio::test]
@@ -182,11 +182,11 @@ mod tests {
         let room = ChatId::from("web-1");
         let (mut first, second) = (hub.watch(&room), hub.watch(&room));
         drop(second);
-        hub.show(&room, news(1));
-        assert!(matches!(first.next().await, NextNews::News(_)));
+        hub.show(&room, update(1));
+        assert!(matches!(first.next().await, NextUpdate::Update(_)));
         drop(first);
         assert!(!hub.is_watched(&room));
-        hub.show(&room, news(1));
+        hub.show(&room, update(1));
         assert!(hub.rooms.is_empty());
     }
 
@@ -196,23 +196,23 @@ mod tests {
         let room = ChatId::from("web-1");
         let mut pages: Vec<Watch> = (0..10).map(|_| hub.watch(&room)).collect();
         for _ in 0..1_000 {
-            hub.show(&room, news(40_000));
+            hub.show(&room, update(40_000));
         }
         assert!(hub.queued.load(Ordering::Acquire) <= 10 * QUEUE_BYTES);
         for page in &mut pages {
-            assert!(matches!(page.next().await, NextNews::Behind), "it is told to look up what it missed");
+            assert!(matches!(page.next().await, NextUpdate::Behind), "it is told to look up what it missed");
         }
         // Many pages, none over its own limit: all together stay below the total limit and continue from the ledger.
         let mut many: Vec<Watch> =
             (0..300).map(|number| hub.watch(&format!("web-{number}").into())).collect();
         for number in 0..300 {
             for _ in 0..4 {
-                hub.show(&format!("web-{number}").into(), news(60_000));
+                hub.show(&format!("web-{number}").into(), update(60_000));
             }
         }
         assert!(hub.queued.load(Ordering::Acquire) <= ALL_BYTES);
         for page in &mut many {
-            assert!(matches!(page.next().await, NextNews::News(_) | NextNews::Behind));
+            assert!(matches!(page.next().await, NextUpdate::Update(_) | NextUpdate::Behind));
         }
         drop((pages, many));
         assert_eq!(hub.queued.load(Ordering::Acquire), 0, "everything is given back");

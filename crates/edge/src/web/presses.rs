@@ -13,7 +13,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, MessageId, Outcome, PromptOptionId, PromptToken, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use vault::Captured;
+use vault::CapturedCapability;
 
 use super::auth::Visitor;
 use super::person::source;
@@ -84,7 +84,7 @@ fn arrival(
         number: vault::random_hex(32)?.expose().to_owned(),
     };
     let value = serde_json::to_string(&token).expect("it has only texts");
-    let capability = Captured {
+    let capability = CapturedCapability {
         kind: REPLY_TOKEN.into(),
         value: Secret::new(value),
         lifetime: Some(REPLY_TOKEN_LIFE),
@@ -131,10 +131,10 @@ impl Web {
         let token: Option<ReplyToken> = serde_json::from_str(follow_up.value.expose()).ok();
         let Some(token) = token.filter(|_| *follow_up.kind == REPLY_TOKEN) else { return Ok(None) };
         let Some(room) = self.rooms.room(&token.room).await? else { return Ok(None) };
-        if room.instance != follow_up.order.instance || room.invitation.is_none() {
+        if room.instance != follow_up.permitted.instance || room.invitation.is_none() {
             return Ok(None);
         }
-        let (id, now) = (&follow_up.order.id, self.timepiece.now());
+        let (id, now) = (&follow_up.permitted.id, self.timepiece.now());
         self.send(&room, id, follow_up.content, (Some(token.message), None), false, now).await.map(Some)
     }
 }

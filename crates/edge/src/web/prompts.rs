@@ -6,7 +6,7 @@ use posthouse_wire::{ActionId, MessageId, Outcome, ThreadId};
 use serde_json::{Value, json};
 
 use super::carry::{message_of, part};
-use super::hub::News;
+use super::hub::RoomUpdate;
 use super::{LIMIT, Web};
 use crate::split::{Unit, split};
 
@@ -35,11 +35,11 @@ impl Web {
         for (number, text) in (1..).zip(chunks) {
             let message = part(&first, number);
             let shown = (message == last).then_some(&prompt);
-            let line = RoomMessage {
+            let room_message = RoomMessage {
                 reply_to: reply_to.clone().filter(|_| number == 1),
                 ..RoomMessage::by_agent(message, text, thread.clone(), now)
             };
-            self.write_with(room, line, shown).await?;
+            self.write_with(room, room_message, shown).await?;
         }
         Ok(Outcome::sent(last))
     }
@@ -53,7 +53,7 @@ impl Web {
     ) -> Result<(), ledger::Fault> {
         self.rooms.touch(&room.id, &prompt.message, at).await?;
         let data = json!({ "message_id": prompt.message, "prompt": shown_prompt(prompt) }).to_string();
-        self.hub.show(&room.id, News { name: "marks", data, at: Some(at), line: None });
+        self.hub.show(&room.id, RoomUpdate { name: "marks", data, at: Some(at), message: None });
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use posthouse_wire::{MessageId, Outcome};
 use serde_json::json;
 
 use super::Web;
-use super::hub::News;
+use super::hub::RoomUpdate;
 
 impl Web {
     /// Adds or removes a reaction. One that is already there, or not there, is a success.
@@ -23,7 +23,7 @@ impl Web {
             return Ok(Outcome::failed("message not found"));
         };
         let data = json!({ "message_id": message, "reactions": reactions }).to_string();
-        self.hub.show(&room.id, News { name: "marks", data, at: Some(now), line: None });
+        self.hub.show(&room.id, RoomUpdate { name: "marks", data, at: Some(now), message: None });
         Ok(Outcome::done())
     }
 }

@@ -12,7 +12,7 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::{Identity, fingerprint};
-use ledger::{Audit, Deed, LimitReached, Room, RoomFile, RoomMarks, RoomMessage};
+use ledger::{Audit, AuditEntry, LimitReached, Room, RoomFile, RoomMarks, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{
     ChatId, DedupKey, EntryId, Event, InstanceId, MediaId, MessageId, MessageType, ThreadId, id,
@@ -132,7 +132,7 @@ async fn agents(State(chat): State<ChatPage>, Extension(Visitor(invited)): Exten
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ConnectRequest {
     name: String,
 }
 
@@ -146,7 +146,7 @@ async fn connect(
     if !invited.owner {
         return Err(ChatProblem::NOT_FOUND);
     }
-    let Named { name } = read(body)?;
+    let ConnectRequest { name } = read(body)?;
     let name = name.trim().to_owned();
     if !id::is_name(&name) || name.starts_with("inst_") {
         return Err(UNFIT_NAME);
@@ -161,7 +161,7 @@ async fn connect(
             Err(EnrolRefused::Fault(fault)) => Err(fault.into()),
         };
         let status = made.as_ref().map_or_else(|problem| problem.status(), |_| StatusCode::CREATED);
-        let deed = Deed {
+        let entry = AuditEntry {
             at: chat.web.timepiece.now(),
             operation: "POST /chat/api/agents".to_owned(),
             about: Some(format!(
@@ -171,7 +171,7 @@ async fn connect(
             caller,
             status: status.as_u16(),
         };
-        chat.audit.note(deed).await?;
+        chat.audit.record(entry).await?;
         made
     });
     let made = completed(done).await.map_err(|ShuttingDown| ledger::Fault::Closed)?;
@@ -185,7 +185,7 @@ const UNFIT_NAME: ChatProblem = ChatProblem::unfit(
 );
 
 #[derive(Deserialize)]
-struct Entering {
+struct EnterRequest {
     agent: InstanceId,
 }
 
@@ -194,7 +194,7 @@ async fn enter(
     Extension(Visitor(invited)): Extension<Visitor>,
     body: Body,
 ) -> PageResult {
-    let Entering { agent } = read(body)?;
+    let EnterRequest { agent } = read(body)?;
     let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
         return Err(ChatProblem::NOT_FOUND);
@@ -208,7 +208,7 @@ async fn enter(
 }
 
 #[derive(Deserialize)]
-struct Since {
+struct WatchQuery {
     after: Option<i64>,
 }
 
@@ -216,10 +216,11 @@ async fn watch(
     State(chat): State<ChatPage>,
     Extension(visitor): Extension<Visitor>,
     Path(room): Path<String>,
-    since: Result<Query<Since>, axum::extract::rejection::QueryRejection>,
+    since: Result<Query<WatchQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, ChatProblem> {
-    let Query(Since { after }) = since.map_err(|_| ChatProblem::malformed("`after` must be a number"))?;
+    let Query(WatchQuery { after }) =
+        since.map_err(|_| ChatProblem::malformed("`after` must be a number"))?;
     let room = open(&chat, &visitor, &room.into()).await?;
     let stream = chat.web.streams.open(&visitor.0).ok_or(ChatProblem::TOO_MANY_STREAMS)?;
     // The invitation may have been withdrawn before the stream was opened. From here on, withdrawing ends the stream.
@@ -288,7 +289,7 @@ async fn speak(
     let _lock = chat.web.locks.lock(&room.id).await;
     let result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
     let entry = stored(result)?;
-    let line = RoomMessage {
+    let room_message = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
@@ -300,10 +301,10 @@ async fn speak(
         marks: RoomMarks { thread: place.thread, ..RoomMarks::default() },
         files,
     };
-    if line.text == STOP {
+    if room_message.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
     }
-    chat.web.write(&room, line).await?;
+    chat.web.write(&room, room_message).await?;
     Ok(Json(json!({ "message_id": message, "entry": entry })))
 }
 

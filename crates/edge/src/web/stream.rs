@@ -20,7 +20,7 @@ use relay::{Relay, STOP};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::hub::{MessageMark, News, NextNews, Watch};
+use super::hub::{MessageMark, NextUpdate, RoomUpdate, Watch};
 use super::prompts::shown_prompt;
 use super::streams::OpenStream;
 use super::{Web, bot_ref};
@@ -52,11 +52,11 @@ const LATEST: u16 = 8;
 /// The latest messages of a room, as JSON for the page.
 pub(super) async fn history(web: &Web, room: &Room, tenant: &TenantId) -> Result<Vec<Value>, ledger::Fault> {
     let start = web.rooms.place_before_latest(&room.id, HISTORY, HISTORY_BYTES).await?;
-    let lines = web.rooms.messages_after(&room.id, start, None, HISTORY_BYTES).await?;
+    let messages = web.rooms.messages_after(&room.id, start, None, HISTORY_BYTES).await?;
     let prompts = web.prompts.prompts_in(&bot_ref(&room.instance), &room.id).await?;
-    let mut shown = Vec::with_capacity(lines.len());
-    for (_, line) in &lines {
-        shown.push(web.shown(tenant.as_str(), line, prompt_of(&prompts, line)).await);
+    let mut shown = Vec::with_capacity(messages.len());
+    for (_, message) in &messages {
+        shown.push(web.shown(tenant.as_str(), message, prompt_of(&prompts, message)).await);
         // Rendering many short messages takes long in total.
         tokio::task::yield_now().await;
     }
@@ -104,13 +104,13 @@ pub(super) async fn watch(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-fn changed(line: &RoomMessage) -> Moment {
-    [line.edited, line.marks.touched].into_iter().flatten().fold(line.sent, Moment::max)
+fn changed(message: &RoomMessage) -> Moment {
+    [message.edited, message.marks.touched].into_iter().flatten().fold(message.sent, Moment::max)
 }
 
 /// The prompt that this message shows.
-fn prompt_of<'a>(prompts: &'a [ShownPrompt], line: &RoomMessage) -> Option<&'a ShownPrompt> {
-    prompts.iter().find(|prompt| prompt.message == line.message)
+fn prompt_of<'a>(prompts: &'a [ShownPrompt], message: &RoomMessage) -> Option<&'a ShownPrompt> {
+    prompts.iter().find(|prompt| prompt.message == message.message)
 }
 
 /// A person's message whose acknowledgement is awaited. `acknowledged` is the time of the acknowledgement.
@@ -160,10 +160,10 @@ impl Watcher {
                 self.turn_shown = turn.is_some();
                 return Some(named("turn", &json!({ "open": self.turn_shown }).to_string()));
             }
-            if let Some((_, line)) = self.past.pop_front() {
-                let prompt = prompt_of(&self.prompts, &line);
-                let news = self.web.news_of(self.open.tenant.as_str(), line, prompt).await;
-                return Some(self.shown(&news));
+            if let Some((_, message)) = self.past.pop_front() {
+                let prompt = prompt_of(&self.prompts, &message);
+                let update = self.web.update_of(self.open.tenant.as_str(), message, prompt).await;
+                return Some(self.shown(&update));
             }
             if let Some(place) = self.next_page {
                 // A failure ends the stream; the page then reconnects.
@@ -188,8 +188,8 @@ impl Watcher {
                 next = self.live.next() => next,
             };
             match next {
-                NextNews::News(news) => return Some(self.shown(&news)),
-                NextNews::Behind => self.look_back().await.ok()?,
+                NextUpdate::Update(update) => return Some(self.shown(&update)),
+                NextUpdate::Behind => self.look_back().await.ok()?,
             }
         }
     }
@@ -212,19 +212,19 @@ impl Watcher {
     }
 
     /// The event for the page. Its id is the time of the change, which the page sends when it reconnects.
-    fn shown(&mut self, news: &News) -> Event {
-        if let Some(line) = &news.line {
-            if !line.is_stop {
-                self.unanswered = (!line.by_agent).then(|| line.message.clone());
+    fn shown(&mut self, update: &RoomUpdate) -> Event {
+        if let Some(message) = &update.message {
+            if !message.is_stop {
+                self.unanswered = (!message.by_agent).then(|| message.message.clone());
             }
-            if let Some(entry) = &line.awaits
+            if let Some(entry) = &message.awaits
                 && self.awaited.len() < AWAITED
             {
-                self.wait_for(line.message.clone(), entry.clone(), line.is_stop);
+                self.wait_for(message.message.clone(), entry.clone(), message.is_stop);
             }
         }
-        let event = named(news.name, &news.data);
-        let Some(at) = news.at else { return event };
+        let event = named(update.name, &update.data);
+        let Some(at) = update.at else { return event };
         self.last = self.last.max(Some(at));
         event.id(self.last.unwrap_or(at).millis().to_string())
     }
@@ -260,7 +260,7 @@ impl Watcher {
                 self.web.turns.begin(&self.room, Duration::from_millis(ago), instant);
             }
             let data = json!({ "message_id": message }).to_string();
-            self.web.hub.show(&self.room, News { name: "delivered", data, at: None, line: None });
+            self.web.hub.show(&self.room, RoomUpdate { name: "delivered", data, at: None, message: None });
         }
         Ok(())
     }
@@ -275,41 +275,51 @@ impl Web {
     async fn is_unanswered(&self, room: &ChatId, message: &MessageId) -> Result<bool, ledger::Fault> {
         let start = self.rooms.place_before_latest(room, LATEST, PAGE_BYTES).await?;
         let latest = self.rooms.messages_after(room, start, None, PAGE_BYTES).await?;
-        let after = latest.iter().rev().take_while(|(_, line)| line.message != *message);
-        Ok(!after.into_iter().any(|(_, line)| line.by_agent))
+        let after = latest.iter().rev().take_while(|(_, later)| later.message != *message);
+        Ok(!after.into_iter().any(|(_, later)| later.by_agent))
     }
 
     /// A message as JSON for the page. Text of an agent is also rendered to HTML.
-    pub(super) async fn shown(&self, whose: &str, line: &RoomMessage, prompt: Option<&ShownPrompt>) -> Value {
-        let html = if line.by_agent { self.renderer.html(whose, &line.text).await } else { None };
+    pub(super) async fn shown(
+        &self,
+        whose: &str,
+        message: &RoomMessage,
+        prompt: Option<&ShownPrompt>,
+    ) -> Value {
+        let html = if message.by_agent { self.renderer.html(whose, &message.text).await } else { None };
         json!({
-            "message_id": line.message,
-            "author": if line.by_agent { "agent" } else { "person" },
-            "text": line.text,
+            "message_id": message.message,
+            "author": if message.by_agent { "agent" } else { "person" },
+            "text": message.text,
             "html": html,
-            "reply_to": line.reply_to,
-            "said": line.sent.millis(),
-            "edited": line.edited.map(Moment::millis),
-            "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
-            "thread": line.marks.thread,
-            "reactions": line.marks.reactions,
+            "reply_to": message.reply_to,
+            "said": message.sent.millis(),
+            "edited": message.edited.map(Moment::millis),
+            "delivered": message.entry.as_ref().map(|_| message.delivered.is_some()),
+            "thread": message.marks.thread,
+            "reactions": message.marks.reactions,
             "prompt": prompt.map(shown_prompt),
-            "files": line.files.iter().map(super::files::shown).collect::<Vec<_>>(),
+            "files": message.files.iter().map(super::files::shown).collect::<Vec<_>>(),
         })
     }
 
-    pub(super) async fn news_of(&self, whose: &str, line: RoomMessage, prompt: Option<&ShownPrompt>) -> News {
-        let data = self.shown(whose, &line, prompt).await.to_string();
-        let at = Some(changed(&line));
-        let awaits = line.entry.filter(|_| line.delivered.is_none());
-        News {
+    pub(super) async fn update_of(
+        &self,
+        whose: &str,
+        message: RoomMessage,
+        prompt: Option<&ShownPrompt>,
+    ) -> RoomUpdate {
+        let data = self.shown(whose, &message, prompt).await.to_string();
+        let at = Some(changed(&message));
+        let awaits = message.entry.filter(|_| message.delivered.is_none());
+        RoomUpdate {
             name: "line",
             data,
             at,
-            line: Some(MessageMark {
-                message: line.message,
-                by_agent: line.by_agent,
-                is_stop: !line.by_agent && line.text == STOP,
+            message: Some(MessageMark {
+                message: message.message,
+                by_agent: message.by_agent,
+                is_stop: !message.by_agent && message.text == STOP,
                 awaits,
             }),
         }

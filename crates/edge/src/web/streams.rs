@@ -31,11 +31,11 @@ pub(super) struct Streams(Arc<Mutex<OpenStreams>>);
 struct OpenStreams {
     open: usize,
     tenants: HashMap<TenantId, usize>,
-    invitations: HashMap<InvitationId, OfInvitation>,
+    invitations: HashMap<InvitationId, InvitationStreams>,
 }
 
 #[derive(Default)]
-struct OfInvitation {
+struct InvitationStreams {
     open: usize,
     ended: CancellationToken,
 }

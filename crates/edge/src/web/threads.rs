@@ -4,7 +4,7 @@ use ledger::{MadeThread, Room};
 use posthouse_wire::{ActionId, Outcome, ThreadId};
 use serde_json::{Value, json};
 
-use super::hub::News;
+use super::hub::RoomUpdate;
 use super::{Web, bot_ref};
 
 impl Web {
@@ -45,7 +45,7 @@ impl Web {
         };
         let data = shown_threads(std::slice::from_ref(&made)).to_string();
         self.threads.made_thread(made).await?;
-        self.hub.show(&room.id, News { name: "threads", data, at: None, line: None });
+        self.hub.show(&room.id, RoomUpdate { name: "threads", data, at: None, message: None });
         Ok(())
     }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use edge::platform::{
-    Arrival, BotTrouble, EventDelivery, InteractionAck, Moved, Need, Platform, PlatformBot, Raw, Reading,
-    VerifiedBody, WebhookRefusal, once,
+    Arrival, BotTrouble, EventDelivery, InteractionAck, Moved, Platform, PlatformBot, Raw, Reading,
+    RequiredSecret, VerifiedBody, WebhookRefusal, once,
 };
 use edge::{Intake, OpenedBot};
 use ledger::{BotRef, Decision, Discriminator, PrincipalPolicy, Subject};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, Descriptor, Event, Outcome, Source, session_key};
-use relay::{Carried, Order, StopRule};
+use relay::{EgressResult, PermittedAction, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::{Credentials, Redemption};
 
@@ -39,7 +39,7 @@ impl Platform for Pigeon {
         Descriptor::new("pigeon", "Pigeon")
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn required_secrets(&self) -> &'static [RequiredSecret] {
         &[]
     }
 
@@ -66,7 +66,7 @@ impl Platform for Pigeon {
         *self.acknowledged.lock().unwrap() += 1;
     }
 
-    async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
+    async fn carry(&self, _bot: &OpenedBot, order: PermittedAction) -> EgressResult {
         let Action::Send { chat_id, content, .. } = order.action else { panic!("only notices are sent") };
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{BotRef, Paired, Pairing, PairingLimits, Subject};
+use ledger::{BotRef, Pairing, PairingLimits, PairingResult, Subject};
 use moka::sync::Cache;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{Source, UserId};
@@ -113,18 +113,18 @@ impl PairingRequests {
             expires: at + CODE_LIFE,
         };
         let paired = self.records.pair(request, LIMITS).await?;
-        let quiet = if paired == Paired::Full { FULL_FOR } else { CODE_LIFE };
+        let quiet = if paired == PairingResult::Full { FULL_FOR } else { CODE_LIFE };
         self.ignored.insert(key.clone(), now + quiet);
         match paired {
-            Paired::New => {
+            PairingResult::New => {
                 tracing::info!(bot.id = %on.bot, platform = %on.platform, %subject, "an unknown sender wrote to bot {on_bot}; to admit them, see `posthouse access list --bot {on_bot}`", on_bot = format_args!("{}:{}", on.platform, on.bot));
                 Ok(Some(PairingCode { key, code }))
             }
-            Paired::Full => {
+            PairingResult::Full => {
                 self.warn_full(on);
                 Ok(None)
             }
-            Paired::Pending => Ok(None),
+            PairingResult::Pending => Ok(None),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ledger::{
-    AdmittedTenant, BotRef, ChangedPlace, ClaimFilter, Created, Deprovisioned, Discriminator, Fronted,
-    ReplacedClaims, ScopeClaim, ScopeClaims, SharedBots,
+    AdmittedTenant, BotRef, ChangedPlace, ClaimFilter, Created, Deprovisioned, Discriminator, ReplacedClaims,
+    ScopeClaim, ScopeClaims, SharedBots, UseBotResult,
 };
 use posthouse_wire::{GatewayId, InstanceId, Platform};
 
@@ -86,9 +86,9 @@ impl PlaceClaims {
     }
 
     /// Lets an agent use a shared bot to which its tenant is admitted.
-    pub async fn front(&self, of: &InstanceId, on: &BotRef) -> Result<Fronted, Fault> {
-        let fronted = self.bots.front(of, on).await?;
-        if fronted == Fronted::Fronts {
+    pub async fn use_bot(&self, of: &InstanceId, on: &BotRef) -> Result<UseBotResult, Fault> {
+        let fronted = self.bots.use_bot(of, on).await?;
+        if fronted == UseBotResult::Uses {
             self.links.roster().agent_changed(of);
         }
         Ok(fronted)

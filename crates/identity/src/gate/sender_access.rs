@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{AccessRule, BotRef, Consulted, Decision, Pairing, PrincipalPolicy, Subject};
+use ledger::{AccessRule, BotRef, Decision, Pairing, PrincipalPolicy, SenderRecords, Subject};
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, Source, UserId};
@@ -98,7 +98,7 @@ impl SenderAccess {
         let user = user_id.clone().map(Subject::User);
         let chats = [chat_id, parent_chat_id].into_iter().flatten().cloned().map(Subject::Chat);
         let subjects: Vec<Subject> = user.into_iter().chain(chats).collect();
-        let Consulted { policy, decisions } = self.records.consult(on, &subjects).await?;
+        let SenderRecords { policy, decisions } = self.records.consult(on, &subjects).await?;
         let decided = |wanted: Decision, kind: &str| {
             let mut about = subjects.iter().zip(&decisions);
             about.any(|(subject, decision)| subject.kind() == kind && *decision == Some(wanted))

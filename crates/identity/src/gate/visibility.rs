@@ -16,11 +16,11 @@ use crate::roster_versions::RosterChange;
 /// How long an answer of the platform is used (relay contract section 18).
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Authors of one agent about whom the platform is asked for one chat.
-const WITNESSES: u32 = 3;
+const MOST_ASKED_ABOUT: u32 = 3;
 
 /// Asks the platform whether somebody can see a chat.
 #[async_trait]
-pub trait Sight: Send + Sync {
+pub trait ChatVisibility: Send + Sync {
     /// False also when the platform does not answer.
     async fn sees(&self, on: &BotRef, user: &UserId, chat: &ChatId) -> bool;
 }
@@ -29,18 +29,22 @@ pub trait Sight: Send + Sync {
 #[derive(Clone)]
 pub(super) struct Visibility {
     links: AuthorLinks,
-    sight: Arc<OnceLock<Arc<dyn Sight>>>,
+    chat_visibility: Arc<OnceLock<Arc<dyn ChatVisibility>>>,
     answers: Arc<RecordCache<(InstanceId, BotRef, ChatId), bool>>,
 }
 
 impl Visibility {
     pub fn new(links: AuthorLinks) -> Self {
-        Self { links, sight: Arc::default(), answers: Arc::new(RecordCache::new(10_000, REMEMBERED)) }
+        Self {
+            links,
+            chat_visibility: Arc::default(),
+            answers: Arc::new(RecordCache::new(10_000, REMEMBERED)),
+        }
     }
 
-    pub fn see_through(&self, sight: Arc<dyn Sight>) {
+    pub fn set_chat_visibility(&self, chat_visibility: Arc<dyn ChatVisibility>) {
         // Set once, when the server is put together.
-        let _ = self.sight.set(sight);
+        let _ = self.chat_visibility.set(chat_visibility);
     }
 
     /// Whether an author who is linked to the agent can see the chat of this message. Without anybody to ask about, and
@@ -53,15 +57,15 @@ impl Visibility {
         if let Some(known) = roster.cached(&self.answers, &key) {
             return Ok(known);
         }
-        let Some(sight) = self.sight.get() else { return Ok(false) };
+        let Some(chat_visibility) = self.chat_visibility.get() else { return Ok(false) };
         let read = roster.read_mark();
-        let witnesses = self.links.records().witnesses(of, on, chat, WITNESSES).await?;
+        let witnesses = self.links.records().witnesses(of, on, chat, MOST_ASKED_ABOUT).await?;
         let mut depends_on = vec![RosterChange::Agent(of.clone())];
         depends_on
             .extend(witnesses.iter().map(|user| RosterChange::Author(on.platform.clone(), user.clone())));
         let mut visible = false;
         for user in &witnesses {
-            if sight.sees(on, user, chat).await {
+            if chat_visibility.sees(on, user, chat).await {
                 visible = true;
                 break;
             }

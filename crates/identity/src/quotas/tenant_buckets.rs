@@ -8,7 +8,7 @@ use posthouse_time::Instant;
 use posthouse_wire::InstanceId;
 
 use super::bucket::{Bucket, MINUTE, cost};
-use super::{LOG_EVERY, LimitValues, Metered, OverQuota, QuotaUse};
+use super::{LOG_EVERY, LimitValues, OverQuota, QuotaKind, QuotaUse};
 use crate::record_cache::ReadMark;
 
 /// Number of remembered agents above which those that use nothing are forgotten.
@@ -32,7 +32,7 @@ pub(super) struct TenantBuckets {
 /// What a tenant or one agent has taken.
 #[derive(Default)]
 struct QuotaState {
-    buckets: [Bucket; Metered::BUCKETS],
+    buckets: [Bucket; QuotaKind::BUCKETS],
     sockets: u32,
 }
 
@@ -56,7 +56,12 @@ impl TenantBuckets {
     }
 
     /// Takes one from the tenant's bucket and from the agent's, or from neither.
-    pub fn take(&mut self, what: Metered, agent: Option<&InstanceId>, now: Instant) -> Result<(), OverQuota> {
+    pub fn take(
+        &mut self,
+        what: QuotaKind,
+        agent: Option<&InstanceId>,
+        now: Instant,
+    ) -> Result<(), OverQuota> {
         let (of_tenant, of_agent) = what.limits();
         let [tenant_value, agent_value] = [of_tenant, of_agent].map(|limit| self.limits.get(limit));
         let over = |limit, value, retry_after| OverQuota { limit, value, retry_after };
@@ -112,11 +117,11 @@ impl TenantBuckets {
 
     pub fn used(&self, now: Instant) -> QuotaUse {
         let used =
-            |what: Metered| self.tenant.buckets[what.bucket()].used(self.limits.get(what.limits().0), now);
+            |what: QuotaKind| self.tenant.buckets[what.bucket()].used(self.limits.get(what.limits().0), now);
         QuotaUse {
-            messages: used(Metered::Message),
-            actions: used(Metered::Action),
-            requests: used(Metered::Request),
+            messages: used(QuotaKind::Message),
+            actions: used(QuotaKind::Action),
+            requests: used(QuotaKind::Request),
             sockets: self.tenant.sockets,
         }
     }
@@ -158,22 +163,22 @@ mod tests {
 
     /// How many messages to this agent are taken at once.
     fn taken(buckets: &mut TenantBuckets, to: u32, now: Instant) -> u32 {
-        (0..1000).filter(|_| buckets.take(Metered::Message, Some(&agent(to)), now).is_ok()).count() as u32
+        (0..1000).filter(|_| buckets.take(QuotaKind::Message, Some(&agent(to)), now).is_ok()).count() as u32
     }
 
     #[test]
     fn an_agent_that_is_flooded_leaves_the_others_of_its_tenant_their_share() {
         let (mut buckets, now) = (buckets(), Instant::default());
         assert_eq!(taken(&mut buckets, 0, now), 10);
-        let over = buckets.take(Metered::Message, Some(&agent(0)), now).unwrap_err();
+        let over = buckets.take(QuotaKind::Message, Some(&agent(0)), now).unwrap_err();
         assert_eq!((over.limit, over.value, over.retry_seconds()), (LimitName::AgentMessages, 10, 6));
         assert_eq!(buckets.used(now).messages, 10, "what is refused is not charged to the tenant");
         assert_eq!(taken(&mut buckets, 1, now), 10);
         let all: u32 = (2..20).map(|other| taken(&mut buckets, other, now)).sum();
         assert_eq!(all, 80, "the tenant's own limit holds for all of them together");
-        let over = buckets.take(Metered::Message, Some(&agent(20)), now).unwrap_err();
+        let over = buckets.take(QuotaKind::Message, Some(&agent(20)), now).unwrap_err();
         assert_eq!((over.limit, over.value), (LimitName::Messages, 100));
-        assert!(buckets.take(Metered::Action, Some(&agent(0)), now).is_ok(), "actions have their own");
+        assert!(buckets.take(QuotaKind::Action, Some(&agent(0)), now).is_ok(), "actions have their own");
     }
 
     #[test]
@@ -183,9 +188,9 @@ mod tests {
         let mut now = Instant::default();
         for number in 1..10_000 {
             // Agent 0 is kept at its limit, while many others get one message each.
-            while buckets.take(Metered::Message, Some(&agent(0)), now).is_ok() {}
-            buckets.take(Metered::Message, Some(&agent(number)), now).unwrap();
-            assert!(buckets.take(Metered::Message, Some(&agent(0)), now).is_err());
+            while buckets.take(QuotaKind::Message, Some(&agent(0)), now).is_ok() {}
+            buckets.take(QuotaKind::Message, Some(&agent(number)), now).unwrap();
+            assert!(buckets.take(QuotaKind::Message, Some(&agent(0)), now).is_err());
             now = now + Duration::from_millis(100);
         }
         // One message is refilled after six seconds: some sixty agents at a time.

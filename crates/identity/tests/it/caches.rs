@@ -1,6 +1,6 @@
 //! Caches of agents, access tokens and routes: a change invalidates only what it concerns, and does so at once.
 
-use identity::{Bearings, Enrolment};
+use identity::{Enrolment, EventOrigin};
 use ledger::{Discriminator, Owner};
 
 use crate::fixtures::{TestAgent, TestServer, bot, direct_chat};
@@ -25,8 +25,8 @@ async fn another_tenants_cached_route_and_token_survive_a_tenant_that_changes_it
     // The ledger reads that heron's route, token and agent cost.
     let cost = async || {
         let before = server.ledger.reads();
-        let bearings = Bearings { source: &source, path: None };
-        let routed = server.identity.roster.route(&ours, bearings).await.unwrap().unwrap();
+        let origin = EventOrigin { source: &source, path: None };
+        let routed = server.identity.roster.route(&ours, origin).await.unwrap().unwrap();
         assert_eq!(routed.to.instance, heron.instance);
         assert!(server.owner_of(&token).await.is_some());
         server.ledger.reads() - before

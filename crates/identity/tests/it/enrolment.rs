@@ -247,7 +247,7 @@ async fn a_token_gives_its_gateway_a_wake_url_bots_and_route_keys() {
         server.has_bot(on, true).await;
         let claims = server.identity.gate.claims();
         assert!(claims.admit_tenant(on, &AdmittedTenant::Every).await.unwrap());
-        assert_eq!(claims.front(&heron.instance, on).await.unwrap(), ledger::Fronted::Fronts);
+        assert_eq!(claims.use_bot(&heron.instance, on).await.unwrap(), ledger::UseBotResult::Uses);
     }
     let gateways = &server.identity.gateways;
     let keys = vec!["guild-1".to_owned()];

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use identity::{Approach, Bearings, Gate, GateDecision, Principal};
-use ledger::{BotRef, Decision, Discriminator, Invitation, RelevancePolicy, Subject};
+use identity::{EventOrigin, Gate, GateDecision, IncomingMessage, Principal};
+use ledger::{BotRef, Decision, Discriminator, Invitation, RelevancePolicy, RouteTo, Subject};
 use posthouse_wire::{InstanceId, Platform, Source, TenantId};
 
 use crate::fixtures::{TestServer, bot, direct_chat};
 
-fn approach<'a>(on: &'a BotRef, source: &'a Source) -> Approach<'a> {
-    let bearings = Bearings { source, path: None };
-    Approach { on, shared: false, bearings, addressed: true, from_bot: false, person: None }
+fn incoming<'a>(on: &'a BotRef, source: &'a Source) -> IncomingMessage<'a> {
+    let origin = EventOrigin { source, path: None };
+    IncomingMessage { on, shared: false, origin, addressed: true, from_bot: false, person: None }
 }
 
 fn invitation(tenant: &TenantId, agents: Option<Vec<InstanceId>>) -> Principal {
@@ -30,19 +30,19 @@ async fn a_stranger_reaches_nobody_until_the_operator_admits_them() {
     let heron = server.heron().await;
     let (on, gate) = (bot("telegram", "7001"), &server.identity.gate);
     let source = direct_chat(&on, "c1");
-    let GateDecision::Stranger(stranger) = gate.decide(approach(&on, &source)).await.unwrap() else {
+    let GateDecision::Stranger(stranger) = gate.decide(incoming(&on, &source)).await.unwrap() else {
         panic!("a closed bot admits nobody whom it does not know");
     };
     let code = gate.access().pair(stranger.clone()).await.unwrap().unwrap();
     assert!(!code.admits_whole_chat());
     assert!(gate.access().pair(stranger).await.unwrap().is_none(), "a code is made once");
     gate.access().decide_by_code(&on, code.code(), Decision::Allowed).await.unwrap().unwrap();
-    let GateDecision::Admitted(admitted) = gate.decide(approach(&on, &source)).await.unwrap() else {
+    let GateDecision::Admitted(admitted) = gate.decide(incoming(&on, &source)).await.unwrap() else {
         panic!("the operator has admitted them");
     };
     assert_eq!((&admitted.to().instance, admitted.on()), (&heron.instance, &on));
     gate.access().decide(&on, &Subject::User("u1".into()), Decision::Denied).await.unwrap();
-    assert_eq!(gate.decide(approach(&on, &source)).await.unwrap(), GateDecision::Ignored("denied"));
+    assert_eq!(gate.decide(incoming(&on, &source)).await.unwrap(), GateDecision::Ignored("denied"));
 }
 
 #[tokio::test]
@@ -53,13 +53,13 @@ async fn in_a_group_only_what_is_addressed_to_the_bot_is_for_the_agent() {
     server.has_bot(&shared, true).await;
     server.routes(&shared, Discriminator::Chat("g1".into()), &heron).await;
     let source = Source { chat_type: "group".to_owned(), ..direct_chat(&shared, "g1") };
-    let approach = Approach { shared: true, ..approach(&shared, &source) };
+    let incoming = IncomingMessage { shared: true, ..incoming(&shared, &source) };
     let gate = &server.identity.gate;
-    let unaddressed = Approach { addressed: false, ..approach };
-    let decision = gate.decide(unaddressed).await.unwrap();
-    assert!(matches!(decision, GateDecision::NotAddressed(agent) if agent.instance == heron.instance));
+    let unaddressed = IncomingMessage { addressed: false, ..incoming };
+    let agent = RouteTo { tenant: heron.tenant.clone(), instance: heron.instance.clone() };
+    assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::NotAddressed(agent));
     // The route names the chat, which admits everybody in it.
-    assert!(matches!(gate.decide(approach).await.unwrap(), GateDecision::Admitted(_)));
+    assert!(matches!(gate.decide(incoming).await.unwrap(), GateDecision::Admitted(_)));
 }
 
 fn policy(require_address: bool, free_scopes: &[&str]) -> RelevancePolicy {
@@ -81,7 +81,8 @@ async fn an_agent_gets_unaddressed_messages_of_groups_only_as_it_declared() {
         let mut wanted = Vec::new();
         for chat in ["g1", "g2", "g3"] {
             let source = Source { chat_type: "group".to_owned(), ..direct_chat(&shared, chat) };
-            let unaddressed = Approach { shared: true, addressed: false, ..approach(&shared, &source) };
+            let unaddressed =
+                IncomingMessage { shared: true, addressed: false, ..incoming(&shared, &source) };
             if matches!(gate.decide(unaddressed).await.unwrap(), GateDecision::Admitted(_)) {
                 wanted.push(chat);
             }
@@ -110,8 +111,8 @@ async fn nobody_is_offered_a_pairing_code_for_a_message_that_was_not_for_the_bot
     let (on, gate) = (bot("telegram", "7001"), &server.identity.gate);
     gate.relevance().declare(&heron.instance, &on.platform, policy(false, &[])).await.unwrap();
     let source = Source { chat_type: "group".to_owned(), ..direct_chat(&on, "g1") };
-    let addressed = approach(&on, &source);
-    let unaddressed = Approach { addressed: false, ..addressed };
+    let addressed = incoming(&on, &source);
+    let unaddressed = IncomingMessage { addressed: false, ..addressed };
     assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::Ignored("not_addressed"));
     assert!(matches!(gate.decide(addressed).await.unwrap(), GateDecision::Stranger(_)));
     gate.access().decide(&on, &Subject::Chat("g1".into()), Decision::Allowed).await.unwrap();
@@ -140,8 +141,8 @@ async fn a_shared_bot_offers_no_pairing_code_where_no_route_leads() {
     let shared = bot("slack", "shared");
     server.has_bot(&shared, true).await;
     let source = direct_chat(&shared, "c1");
-    let approach = Approach { shared: true, ..approach(&shared, &source) };
-    assert_eq!(server.identity.gate.decide(approach).await.unwrap(), GateDecision::Ignored("no_route"));
+    let incoming = IncomingMessage { shared: true, ..incoming(&shared, &source) };
+    assert_eq!(server.identity.gate.decide(incoming).await.unwrap(), GateDecision::Ignored("no_route"));
 }
 
 #[tokio::test]
@@ -152,8 +153,8 @@ async fn a_person_reaches_the_agents_of_their_invitation_and_no_other() {
     let on = bot("telegram", "7001");
     let source = direct_chat(&on, "c1");
     let decide = async |person: &Principal| {
-        let approach = Approach { person: Some(person), ..approach(&on, &source) };
-        server.identity.gate.decide(approach).await.unwrap()
+        let incoming = IncomingMessage { person: Some(person), ..incoming(&on, &source) };
+        server.identity.gate.decide(incoming).await.unwrap()
     };
     for (person, covered) in [
         (invitation(&heron.tenant, None), true),

@@ -63,8 +63,8 @@ impl TestServer {
         assert!(self.ledger.shared_bots().admit_tenant(on, &admitted).await.unwrap());
     }
 
-    async fn identities(&self, of: &ProvisionedGateway) -> Vec<BotRef> {
-        self.ledger.roster().identities(&of.instance).await.unwrap()
+    async fn bots_used_by(&self, of: &ProvisionedGateway) -> Vec<BotRef> {
+        self.ledger.roster().bots_used_by(&of.instance).await.unwrap()
     }
 }
 
@@ -184,10 +184,10 @@ async fn a_bot_is_given_only_to_a_tenant_that_may_use_it() {
     server.has_shared_bot(&foreign, Some(&globex.tenant)).await;
     let on = |on: &BotRef| json!({ "platform": on.platform, "botId": on.bot });
     let got = acme.asks(&call("gw-1", on(&shared))).await.unwrap();
-    assert_eq!(server.identities(&got).await, std::slice::from_ref(&shared));
+    assert_eq!(server.bots_used_by(&got).await, std::slice::from_ref(&shared));
     // Without an id it is the only one that the tenant may use.
     let got = acme.asks(&call("gw-1", json!({ "platform": "discord" }))).await.unwrap();
-    assert_eq!(server.identities(&got).await, std::slice::from_ref(&shared));
+    assert_eq!(server.bots_used_by(&got).await, std::slice::from_ref(&shared));
     let agents = acme.agents().await;
     for wrong in [on(&foreign), on(&owned), on(&bot("discord", "3")), json!({ "platform": "slack" })] {
         assert!(acme.asks(&call("gw-new", wrong.clone())).await.is_none(), "{wrong}");
@@ -220,7 +220,7 @@ async fn a_gateway_that_the_operator_limited_gets_no_other_bot() {
     );
     assert!(acme.asks(&call("gw-1", json!({ "platform": "discord", "botId": "1" }))).await.is_none());
     acme.asks(&call("gw-1", json!({ "platform": "discord" }))).await.unwrap();
-    assert_eq!(server.identities(&got).await, [two]);
+    assert_eq!(server.bots_used_by(&got).await, [two]);
 }
 
 #[tokio::test]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use identity::{Metered, OverQuota};
+use identity::{OverQuota, QuotaKind};
 use ledger::LimitName;
 
 use crate::fixtures::{TestAgent, TestServer, seconds};
 
 impl TestAgent {
     async fn gets_message(&self) -> Result<(), OverQuota> {
-        self.server.identity.quotas.take(Metered::Message, &self.tenant, Some(&self.instance)).await
+        self.server.identity.quotas.take(QuotaKind::Message, &self.tenant, Some(&self.instance)).await
     }
 
     /// Takes messages until one is refused.
@@ -84,13 +84,13 @@ async fn tenants_that_use_nothing_are_forgotten_and_one_that_floods_is_not() {
     let quotas = &server.identity.quotas;
     heron.is_flooded().await;
     for number in 0..5_000 {
-        quotas.take(Metered::Request, &format!("ten_{number}").into(), None).await.unwrap();
+        quotas.take(QuotaKind::Request, &format!("ten_{number}").into(), None).await.unwrap();
     }
     assert!(heron.gets_message().await.is_err());
     server.clock.wind(seconds(60));
     let socket = quotas.open_socket(&heron.tenant, &heron.instance).await.unwrap();
     for number in 5_000..20_000 {
-        quotas.take(Metered::Request, &format!("ten_{number}").into(), None).await.unwrap();
+        quotas.take(QuotaKind::Request, &format!("ten_{number}").into(), None).await.unwrap();
         server.clock.wind(seconds(1));
     }
     assert_eq!(quotas.used(&heron.tenant).await.sockets, 1, "an open socket is remembered");

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use identity::{Approach, Bearings, GateDecision, LinkResult, Sight};
+use identity::{ChatVisibility, EventOrigin, GateDecision, IncomingMessage, LinkResult};
 use ledger::{
-    AdmittedTenant, AgentPrincipals, AuthorPolicy, BotRef, Created, Decision, Discriminator, Fronted,
-    RelevancePolicy, Subject,
+    AdmittedTenant, AgentPrincipals, AuthorPolicy, BotRef, Created, Decision, Discriminator, RelevancePolicy,
+    Subject, UseBotResult,
 };
 use posthouse_wire::{ChatId, Source, UserId};
 
@@ -20,7 +20,7 @@ struct Members {
 }
 
 #[async_trait::async_trait]
-impl Sight for Members {
+impl ChatVisibility for Members {
     async fn sees(&self, _: &BotRef, _: &UserId, _: &ChatId) -> bool {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.sees.load(Ordering::SeqCst)
@@ -46,11 +46,11 @@ impl Shared {
         let heron = server.enrol("acme", "heron", &[]).await;
         let otter = server.enrol("umbrella", "otter", &[]).await;
         for agent in [&heron, &otter] {
-            assert_eq!(claims.front(&agent.instance, &on).await.unwrap(), Fronted::Fronts);
+            assert_eq!(claims.use_bot(&agent.instance, &on).await.unwrap(), UseBotResult::Uses);
         }
         let members = Arc::new(Members::default());
         members.sees.store(true, Ordering::SeqCst);
-        server.identity.gate.see_through(members.clone());
+        server.identity.gate.set_chat_visibility(members.clone());
         Self { server, on, heron, otter, members }
     }
 
@@ -63,9 +63,10 @@ impl Shared {
     }
 
     async fn decide(&self, source: &Source, addressed: bool, from_bot: bool) -> GateDecision {
-        let bearings = Bearings { source, path: None };
-        let approach = Approach { on: &self.on, shared: true, bearings, addressed, from_bot, person: None };
-        self.server.identity.gate.decide(approach).await.unwrap()
+        let origin = EventOrigin { source, path: None };
+        let incoming =
+            IncomingMessage { on: &self.on, shared: true, origin, addressed, from_bot, person: None };
+        self.server.identity.gate.decide(incoming).await.unwrap()
     }
 
     /// The agent that gets a message, or the reason why none does.
@@ -75,10 +76,16 @@ impl Shared {
 
     /// Whether the author of a message is admitted to this agent.
     async fn admits(&self, to: &TestAgent, source: &Source) -> bool {
-        let bearings = Bearings { source, path: None };
-        let approach =
-            Approach { on: &self.on, shared: true, bearings, addressed: true, from_bot: false, person: None };
-        let admitted = self.server.identity.gate.admit_to(&to.instance, approach).await.unwrap();
+        let origin = EventOrigin { source, path: None };
+        let incoming = IncomingMessage {
+            on: &self.on,
+            shared: true,
+            origin,
+            addressed: true,
+            from_bot: false,
+            person: None,
+        };
+        let admitted = self.server.identity.gate.admit_to(&to.instance, incoming).await.unwrap();
         admitted.is_some_and(|admitted| {
             assert_eq!(admitted.to().instance, to.instance);
             true
@@ -264,7 +271,7 @@ async fn links_and_claims_of_a_thousand_others_cause_no_ledger_read_for_a_messag
     let first = decisions().await;
     let busy = shared.server.enrol("busy", "bee", &[]).await;
     let claims = shared.server.identity.gate.claims();
-    claims.front(&busy.instance, &shared.on).await.unwrap();
+    claims.use_bot(&busy.instance, &shared.on).await.unwrap();
     let mut read = 0;
     for number in 0..1000 {
         shared.link(&format!("user-{number}"), &busy).await;
@@ -289,7 +296,7 @@ async fn an_author_with_several_agents_is_admitted_to_each_of_them_and_to_no_oth
     let shared = Shared::open().await;
     let (heron, otter) = (&shared.heron, &shared.otter);
     let stranger = shared.server.enrol("initech", "stork", &[]).await;
-    shared.server.identity.gate.claims().front(&stranger.instance, &shared.on).await.unwrap();
+    shared.server.identity.gate.claims().use_bot(&stranger.instance, &shared.on).await.unwrap();
     shared.link("ann", heron).await;
     shared.link("ann", otter).await;
     shared.link("bob", otter).await;

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::access::{
-    Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
+    Access, AccessRule, Decision, Pairing, PairingLimits, PairingResult, PrincipalPolicy, SenderRecords,
+    Subject,
 };
 use crate::{BotRef, Fault};
 
@@ -18,7 +19,7 @@ const PAIRING: &str = "SELECT platform, bot, kind, value, code, name, asked_by, 
 
 #[async_trait]
 impl Access for Sqlite {
-    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<Consulted, Fault> {
+    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault> {
         let (on, about) = (on.clone(), about.to_vec());
         self.read(move |db| {
             let policy: Option<String> = db
@@ -28,7 +29,7 @@ impl Access for Sqlite {
             let policy = policy.and_then(|policy| policy.parse().ok()).unwrap_or_default();
             let decisions =
                 about.iter().map(|subject| decision(db, &on, subject)).collect::<Result<_, _>>()?;
-            Ok(Consulted { policy, decisions })
+            Ok(SenderRecords { policy, decisions })
         })
         .await
     }
@@ -107,7 +108,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn pair(&self, request: Pairing, limits: PairingLimits) -> Result<Paired, Fault> {
+    async fn pair(&self, request: Pairing, limits: PairingLimits) -> Result<PairingResult, Fault> {
         let now = self.timepiece.now();
         // Most of those who ask again have a pending request. Answering them costs a read, not a commit.
         let asked = request.clone();
@@ -140,7 +141,7 @@ impl Access for Sqlite {
                 ],
             )?;
             // The insert conflicts only with a code that another request already has.
-            Ok(if kept == 0 { Paired::Full } else { Paired::New })
+            Ok(if kept == 0 { PairingResult::Full } else { PairingResult::New })
         })
         .await
     }
@@ -243,9 +244,9 @@ fn refusal(
     request: &Pairing,
     limits: PairingLimits,
     now: Moment,
-) -> rusqlite::Result<Option<Paired>> {
+) -> rusqlite::Result<Option<PairingResult>> {
     if pending(db, &request.on, &request.subject)?.is_some_and(|pending| pending.expires > now) {
-        return Ok(Some(Paired::Pending));
+        return Ok(Some(PairingResult::Pending));
     }
     let (of_bot, of_same): (u32, u32) = db
         .prepare_cached(
@@ -263,7 +264,7 @@ fn refusal(
         )?;
     let share = if request.asked_by.is_some() { limits.per_person } else { limits.of_nobody };
     let full = of_bot >= limits.per_bot || of_same >= share;
-    Ok(full.then_some(Paired::Full))
+    Ok(full.then_some(PairingResult::Full))
 }
 
 fn pending(db: &Connection, on: &BotRef, subject: &Subject) -> rusqlite::Result<Option<Pairing>> {
@@ -280,7 +281,7 @@ fn decided(allowed: bool) -> Decision {
     if allowed { Decision::Allowed } else { Decision::Denied }
 }
 
-fn identity(row: &Row<'_>) -> rusqlite::Result<BotRef> {
+fn bot_ref(row: &Row<'_>) -> rusqlite::Result<BotRef> {
     Ok(BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() })
 }
 
@@ -294,7 +295,7 @@ fn subject(row: &Row<'_>) -> rusqlite::Result<Subject> {
 
 fn rule(row: &Row<'_>) -> rusqlite::Result<AccessRule> {
     Ok(AccessRule {
-        on: identity(row)?,
+        on: bot_ref(row)?,
         subject: subject(row)?,
         decision: decided(row.get(4)?),
         name: row.get(5)?,
@@ -304,7 +305,7 @@ fn rule(row: &Row<'_>) -> rusqlite::Result<AccessRule> {
 
 fn pairing(row: &Row<'_>) -> rusqlite::Result<Pairing> {
     Ok(Pairing {
-        on: identity(row)?,
+        on: bot_ref(row)?,
         subject: subject(row)?,
         code: row.get(4)?,
         name: row.get(5)?,

@@ -21,7 +21,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::arms::{
-    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm, Settled,
+    Arm, ArmFilter, ArmKey, ArmResult, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm,
 };
 pub(super) use arming::cancel_all;
 use history::NewLine;
@@ -106,7 +106,7 @@ impl Arms for Sqlite {
         &self,
         key: ArmKey,
         owner: &str,
-        settled: Settled,
+        settled: ArmResult,
         now: Moment,
     ) -> Result<Option<Due>, Fault> {
         let owner = owner.to_owned();

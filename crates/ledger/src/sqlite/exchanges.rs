@@ -12,7 +12,7 @@ use posthouse_wire::{ChatId, ClientId, CorrelationId, InstanceId, TenantId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use self::ending::{NEXT, OPEN, OVER, Over};
+use self::ending::{NEXT, OPEN, OVER, OverdueQuestion};
 use super::ledger_time::left;
 use super::usage::{ROW, count_for_tenant};
 use super::{Sqlite, owner, receipts};
@@ -169,9 +169,9 @@ impl Exchanges for Sqlite {
         writing: HashSet<(TenantId, CorrelationId)>,
     ) -> Result<Vec<(TenantId, CorrelationId)>, Fault> {
         self.write(move |db| {
-            let over: Vec<Over> = db
+            let over: Vec<OverdueQuestion> = db
                 .prepare_cached(OVER)?
-                .query_map(params![at_most], Over::read)?
+                .query_map(params![at_most], OverdueQuestion::read)?
                 .collect::<rusqlite::Result<_>>()?;
             let mut ended = Vec::with_capacity(over.len());
             for question in over {
@@ -195,7 +195,7 @@ impl Exchanges for Sqlite {
         self.write_for(owner, move |db| {
             let open = db
                 .prepare_cached(OPEN)?
-                .query_row([tenant.as_str(), correlation.as_str()], Over::read)
+                .query_row([tenant.as_str(), correlation.as_str()], OverdueQuestion::read)
                 .optional()?;
             match open {
                 Some(question) => question.take_begun(db, now),

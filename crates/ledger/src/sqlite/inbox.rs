@@ -14,8 +14,8 @@ use super::receipts::{self, CarriedReceipt};
 use super::{Sqlite, staleness};
 use crate::Fault;
 use crate::inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox, LOST,
-    LimitReached, POISONED, Seq, Setback, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry,
+    FailedDelivery, Inbox, LOST, LimitReached, POISONED, Seq, Sighting, Unread,
 };
 use crate::roster::BotRef;
 
@@ -150,14 +150,19 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault> {
+    async fn record_failed_delivery(
+        &self,
+        of: &InstanceId,
+        entry: &EntryId,
+        failure: FailedDelivery,
+    ) -> Result<bool, Fault> {
         let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
         let (of, entry) = (of.clone(), entry.clone());
         self.write_for(owner, move |db| {
             let Some(id) = entry.bytes() else { return Ok(false) };
-            let (poison, loss) = match how {
-                Setback::Poison => (1, 0),
-                Setback::Loss => (0, 1),
+            let (poison, loss) = match failure {
+                FailedDelivery::Poison => (1, 0),
+                FailedDelivery::ConnectionLost => (0, 1),
             };
             db.prepare_cached(
                 "UPDATE entries SET lost = lost + ?4,

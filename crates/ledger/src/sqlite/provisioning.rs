@@ -99,7 +99,7 @@ fn store(
     if let Some(on) = plan.bot.as_ref().filter(|on| on.bot.as_str() != instance.as_str())
         && !roster::uses_bot(db, &instance, on)?
     {
-        shared_bots::front(db, &instance, on, now)?;
+        shared_bots::use_bot(db, &instance, on, now)?;
     }
     if let Some(url) = &draft.wake_url {
         gateway_settings::set_wake_url(db, &draft.gateway, Some(url))?;
@@ -162,7 +162,7 @@ fn free_name(db: &Connection, request: &ProvisionRequest, name: &str) -> rusqlit
 }
 
 fn plan(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Option<ProvisionPlan>> {
-    let Found::Agent(instance) = agent(db, request)? else { return Ok(None) };
+    let AgentMatch::Agent(instance) = agent(db, request)? else { return Ok(None) };
     let mut plan = ProvisionPlan { instance, gateway: None, kept: None, bot: None };
     match &plan.instance {
         Some(instance) => match gateway(db, instance, &request.name)? {
@@ -186,13 +186,13 @@ fn plan(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Option<
 }
 
 /// The agent of a request.
-enum Found {
+enum AgentMatch {
     /// `None`: it is to be created.
     Agent(Option<InstanceId>),
     Refused,
 }
 
-fn agent(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Found> {
+fn agent(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<AgentMatch> {
     let tenant = request.tenant.as_str();
     let one = |sql: &str, key: &str| {
         db.prepare_cached(sql)?
@@ -202,10 +202,10 @@ fn agent(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Found>
     match &request.agent {
         WantedAgent::ById(id) => {
             let found = one("SELECT id FROM instances WHERE tenant = ?1 AND id = ?2", id.as_str())?;
-            Ok(found.map_or(Found::Refused, |id| Found::Agent(Some(id))))
+            Ok(found.map_or(AgentMatch::Refused, |id| AgentMatch::Agent(Some(id))))
         }
         WantedAgent::Named(name) => {
-            one("SELECT id FROM instances WHERE tenant = ?1 AND name = ?2", name).map(Found::Agent)
+            one("SELECT id FROM instances WHERE tenant = ?1 AND name = ?2", name).map(AgentMatch::Agent)
         }
         WantedAgent::OfGateway(_) => {
             // A gateway may also propose the id that it got before.
@@ -215,12 +215,12 @@ fn agent(db: &Connection, request: &ProvisionRequest) -> rusqlite::Result<Found>
                 &request.name,
             )?;
             match by_id {
-                Some(id) => Ok(Found::Agent(Some(id))),
+                Some(id) => Ok(AgentMatch::Agent(Some(id))),
                 None => one(
                     "SELECT instance FROM provisioned_names WHERE tenant = ?1 AND name = ?2",
                     &request.name,
                 )
-                .map(Found::Agent),
+                .map(AgentMatch::Agent),
             }
         }
     }

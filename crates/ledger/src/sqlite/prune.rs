@@ -31,7 +31,7 @@ const RECEIPTS: Duration = Duration::from_secs(30 * 24 * 3600);
 const ENROLL_TOKENS: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Retention of the audit log.
-const DEEDS: Duration = Duration::from_secs(90 * 24 * 3600);
+const AUDIT_ENTRIES: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Retention of messages in the web chat.
 const ROOM_LINES: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -93,7 +93,7 @@ pub(super) fn a_little(
         pass.forget(OLD_FIRES, now - HISTORY)?,
         pass.forget(OLD_RECEIPTS, now - RECEIPTS)?,
         pass.forget(ENDED_EXCHANGES, now - WEEK)?,
-        pass.forget(OLD_DEEDS, now - DEEDS)?,
+        pass.forget(OLD_AUDIT_ENTRIES, now - AUDIT_ENTRIES)?,
         pass.forget(OLD_ROOM_LINES, now - ROOM_LINES)?,
         pass.forget(OLD_PROMPTS, now - WEEK)?,
         pass.forget(OLD_CAPABILITY_USES, now - WEEK)?,
@@ -289,7 +289,7 @@ const OLD_THREADS: &str = "DELETE FROM made_threads WHERE (platform, bot, chat, 
 const OLD_FORMER_AGENTS: &str = "DELETE FROM former_agents WHERE id IN
     (SELECT id FROM former_agents WHERE removed < ?1 ORDER BY removed LIMIT ?2)";
 
-const OLD_DEEDS: &str = "DELETE FROM audit WHERE seq IN
+const OLD_AUDIT_ENTRIES: &str = "DELETE FROM audit WHERE seq IN
     (SELECT seq FROM audit WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
 #[cfg(test)]
@@ -333,7 +333,7 @@ mod tests {
             OLD_FIRES,
             OLD_RECEIPTS,
             ENDED_EXCHANGES,
-            OLD_DEEDS,
+            OLD_AUDIT_ENTRIES,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

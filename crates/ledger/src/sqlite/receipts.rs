@@ -17,7 +17,7 @@ use super::write_queue::JobTenant;
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::receipts::{
-    Attempted, Digest, NewReceipt, NewReply, OF_ONE_DISPATCH, Opened, Opening, Outgoing, Receipt,
+    AttemptOutcome, Digest, NewReceipt, NewReply, OF_ONE_DISPATCH, Opened, Opening, Outgoing, Receipt,
     ReceiptFilter, ReceiptKey, Receipts, StoredReply,
 };
 pub(super) use carry::{CarriedReceipt, carried_by, carry};
@@ -93,7 +93,7 @@ impl Receipts for Sqlite {
         .await
     }
 
-    async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault> {
+    async fn attempted(&self, key: ReceiptKey, attempted: AttemptOutcome) -> Result<(), Fault> {
         let owner = self.tenant_of_receipt(key).await?;
         let timepiece = self.timepiece.clone();
         self.write_for(owner, move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await

@@ -15,7 +15,7 @@ use chats::{chat_of_session, knows_chat, last_identity, may_reach, move_chat};
 pub(super) use chats::{owner_of, uses_bot};
 pub(super) use create::{agent as create_agent, why_no_route};
 pub(super) use deprovision::deprovision;
-use rows::{bot, identity, instance, made, place_owner, route, route_to, tenant};
+use rows::{bot, bot_ref, instance, made, place_owner, route, route_to, tenant};
 pub(super) use unrouting::{end_of_author, end_unrouted, remove_route};
 
 use super::{Sqlite, access, staleness, vault};
@@ -378,7 +378,7 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault> {
+    async fn bots_used_by(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault> {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
@@ -387,7 +387,7 @@ impl Roster for Sqlite {
                     UNION ALL SELECT platform, bot, created FROM fronts WHERE instance = ?1)
                  GROUP BY platform, bot ORDER BY min(created), platform, bot",
             )?
-            .query_map([of.as_str()], |row| identity(row, 0))?
+            .query_map([of.as_str()], |row| bot_ref(row, 0))?
             .collect()
         })
         .await

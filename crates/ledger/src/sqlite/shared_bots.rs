@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Sqlite, claims, roster};
 use crate::bindings::ChangedPlace;
-use crate::shared_bots::{AdmittedTenant, Fronted, SharedBots};
+use crate::shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
 use crate::{BotRef, Deprovisioned, Fault};
 
 /// Stands for every tenant.
@@ -81,9 +81,9 @@ impl SharedBots for Sqlite {
         self.read(move |db| bots_for(db, &tenant, &platform)).await
     }
 
-    async fn front(&self, of: &InstanceId, on: &BotRef) -> Result<Fronted, Fault> {
+    async fn use_bot(&self, of: &InstanceId, on: &BotRef) -> Result<UseBotResult, Fault> {
         let (of, on, now) = (of.clone(), on.clone(), self.timepiece.now());
-        self.write(move |db| front(db, &of, &on, now)).await
+        self.write(move |db| use_bot(db, &of, &on, now)).await
     }
 
     async fn require_address(&self, on: &BotRef) -> Result<bool, Fault> {
@@ -164,15 +164,20 @@ fn stored(tenant: &AdmittedTenant) -> &str {
     }
 }
 
-pub(super) fn front(db: &Connection, of: &InstanceId, on: &BotRef, now: Moment) -> rusqlite::Result<Fronted> {
+pub(super) fn use_bot(
+    db: &Connection,
+    of: &InstanceId,
+    on: &BotRef,
+    now: Moment,
+) -> rusqlite::Result<UseBotResult> {
     if !is_admitted(db, of, on)? {
-        return Ok(Fronted::Refused);
+        return Ok(UseBotResult::Refused);
     }
     db.execute(
         "INSERT OR IGNORE INTO fronts (instance, platform, bot, created) VALUES (?1, ?2, ?3, ?4)",
         params![of.as_str(), on.platform.as_str(), on.bot.as_str(), now.millis()],
     )?;
-    Ok(Fronted::Fronts)
+    Ok(UseBotResult::Uses)
 }
 
 /// Whether the agent's tenant may use this shared bot.

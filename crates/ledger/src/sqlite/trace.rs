@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::{Sqlite, receipts};
 use crate::Fault;
 use crate::receipts::{Receipt, ReceiptKey, ReceiptState};
-use crate::trace::{Story, TraceStep, Traces};
+use crate::trace::{MessageTimeline, TraceStep, Traces};
 
 const ENTRY: &str =
     "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt,
@@ -21,17 +21,17 @@ const ACTION: &str =
 
 #[async_trait]
 impl Traces for Sqlite {
-    async fn entry(&self, id: &EntryId) -> Result<Option<Story>, Fault> {
+    async fn entry(&self, id: &EntryId) -> Result<Option<MessageTimeline>, Fault> {
         let Some(id) = id.bytes() else { return Ok(None) };
         self.read(move |db| entry_where(db, "id = ?1", &[&id])).await.map(first)
     }
 
-    async fn action(&self, id: &ActionId) -> Result<Option<Story>, Fault> {
+    async fn action(&self, id: &ActionId) -> Result<Option<MessageTimeline>, Fault> {
         let Some(id) = id.bytes() else { return Ok(None) };
         self.read(move |db| action_where(db, "id = ?1", &[&id])).await.map(first)
     }
 
-    async fn dispatch(&self, id: &DispatchId) -> Result<Vec<Story>, Fault> {
+    async fn dispatch(&self, id: &DispatchId) -> Result<Vec<MessageTimeline>, Fault> {
         let id = id.clone();
         self.read(move |db| {
             let mut stories = Vec::new();
@@ -53,7 +53,7 @@ impl Traces for Sqlite {
         platform: &Platform,
         chat: &ChatId,
         message: &MessageId,
-    ) -> Result<Vec<Story>, Fault> {
+    ) -> Result<Vec<MessageTimeline>, Fault> {
         let (platform, chat, message) = (platform.clone(), chat.clone(), message.clone());
         self.read(move |db| {
             let wanted: [&dyn ToSql; 3] = [&chat.as_str(), &message.as_str(), &platform.as_str()];
@@ -65,11 +65,15 @@ impl Traces for Sqlite {
     }
 }
 
-fn first(stories: Vec<Story>) -> Option<Story> {
+fn first(stories: Vec<MessageTimeline>) -> Option<MessageTimeline> {
     stories.into_iter().next()
 }
 
-fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusqlite::Result<Vec<Story>> {
+fn entry_where(
+    db: &Connection,
+    condition: &str,
+    wanted: &[&dyn ToSql],
+) -> rusqlite::Result<Vec<MessageTimeline>> {
     db.prepare(&format!("{ENTRY} WHERE {condition} LIMIT 20"))?
         .query_map(wanted, |row| {
             let id: [u8; 16] = row.get(0)?;
@@ -106,7 +110,7 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
             steps.sort_by_key(|step| step.at);
             // This step is always first, because its time comes from another clock.
             steps.splice(0..0, emitted);
-            Ok(Story {
+            Ok(MessageTimeline {
                 id: EntryId::from_bytes(id).to_string(),
                 what: "inbound".to_owned(),
                 linked: answers.into_iter().map(|(action, _)| action.to_string()).collect(),
@@ -118,7 +122,11 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
         .collect()
 }
 
-fn action_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusqlite::Result<Vec<Story>> {
+fn action_where(
+    db: &Connection,
+    condition: &str,
+    wanted: &[&dyn ToSql],
+) -> rusqlite::Result<Vec<MessageTimeline>> {
     db.prepare(&format!("{ACTION} WHERE {condition} LIMIT 20"))?
         .query_map(wanted, |row| {
             let success: Option<bool> = row.get(11)?;
@@ -132,7 +140,7 @@ fn action_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusq
                 row.get(12)?,
             );
             let answers: Option<[u8; 16]> = row.get(7)?;
-            Ok(Story {
+            Ok(MessageTimeline {
                 id: ActionId::from_bytes(row.get(0)?).to_string(),
                 what: row.get(6)?,
                 linked: answers.map(|entry| EntryId::from_bytes(entry).to_string()).into_iter().collect(),
@@ -144,8 +152,8 @@ fn action_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusq
 }
 
 /// The columns that both kinds of row have in the same position.
-fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
-    Ok(Story {
+fn about(row: &Row<'_>) -> rusqlite::Result<MessageTimeline> {
+    Ok(MessageTimeline {
         id: String::new(),
         instance: InstanceId::from(row.get::<_, String>(1)?),
         platform: Platform::from(row.get::<_, String>(2)?),
@@ -179,7 +187,7 @@ fn emitted(dispatch: &DispatchId, at: Moment) -> TraceStep {
 }
 
 /// A delivery by a connector, or one whose entry is deleted.
-fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
+fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<MessageTimeline> {
     let ended = receipts::ended(db, of.key)?.map(Moment::millis);
     let mut steps = vec![emitted(&of.dispatch, of.sent_at)];
     step(&mut steps, "accepted", Some(of.accepted_at.millis()), None);
@@ -193,7 +201,7 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
     steps.extend(replies(db, of.key)?);
     // All but the emission, whose time comes from another clock.
     steps[1..].sort_by_key(|step| step.at);
-    Ok(Story {
+    Ok(MessageTimeline {
         id: of.entry.map_or_else(|| of.dispatch.to_string(), |entry| entry.to_string()),
         instance: of.instance.unwrap_or_else(|| InstanceId::new("")),
         platform: Platform::from(of.connector),

@@ -51,7 +51,7 @@ impl<J> WriteQueue<J> {
 
     /// Adds a job as soon as its owner has a place for it.
     pub async fn add(&self, owner: JobTenant, job: J) -> Result<(), Fault> {
-        let caller = Adding { queue: self, owner, added: false };
+        let caller = PendingAdd { queue: self, owner, added: false };
         let places = self.state.lock().enter(&caller.owner);
         places.acquire().await.map_err(|_| Fault::Closed)?.forget();
         caller.add(job)
@@ -149,13 +149,13 @@ impl<J> QueueState<J> {
 }
 
 /// A caller with a job to add. If it goes away before it has added the job, it leaves nothing behind.
-struct Adding<'a, J> {
+struct PendingAdd<'a, J> {
     queue: &'a WriteQueue<J>,
     owner: JobTenant,
     added: bool,
 }
 
-impl<J> Adding<'_, J> {
+impl<J> PendingAdd<'_, J> {
     fn add(mut self, job: J) -> Result<(), Fault> {
         let mut state = self.queue.state.lock();
         if state.closed {
@@ -175,7 +175,7 @@ impl<J> Adding<'_, J> {
     }
 }
 
-impl<J> Drop for Adding<'_, J> {
+impl<J> Drop for PendingAdd<'_, J> {
     fn drop(&mut self) {
         if !self.added {
             self.queue.state.lock().leave(&self.owner);

@@ -111,11 +111,11 @@ impl Writer {
         let checkpoints = file.map(|file| Checkpoints::start(file, &mut db)).transpose()?;
         let commits = Arc::new(AtomicU64::new(0));
         let refusal = Arc::new(Mutex::new(None));
-        let noted = Noted { commits: Arc::clone(&commits), refusal: Arc::clone(&refusal) };
+        let noted = WriterState { commits: Arc::clone(&commits), refusal: Arc::clone(&refusal) };
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
             .spawn(move || {
-                let waiting = Abandons(waiting);
+                let waiting = WriterQueueGuard(waiting);
                 let writing = WriteConnection { db: &db, counts: &counts };
                 run(&writing, &waiting.0, checkpoints, &noted);
                 counts.check(&db);
@@ -168,9 +168,9 @@ impl Drop for Writer {
 }
 
 /// The writer's end of the queue. If the writer panics, its callers get a fault instead of waiting for ever.
-struct Abandons(Arc<Jobs>);
+struct WriterQueueGuard(Arc<Jobs>);
 
-impl Drop for Abandons {
+impl Drop for WriterQueueGuard {
     fn drop(&mut self) {
         self.0.abandon();
     }
@@ -183,12 +183,12 @@ struct WriteConnection<'a> {
 }
 
 /// State of the writer that other threads can read.
-struct Noted {
+struct WriterState {
     commits: Arc<AtomicU64>,
     refusal: Arc<Mutex<Option<Fault>>>,
 }
 
-impl Noted {
+impl WriterState {
     /// A commit that wrote nothing says nothing about the disk.
     fn committed(&self, wrote: bool) {
         self.commits.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl Noted {
     }
 }
 
-fn run(writing: &WriteConnection<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, noted: &Noted) {
+fn run(writing: &WriteConnection<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, noted: &WriterState) {
     let mut batch: Vec<Box<dyn WriteJob>> = Vec::new();
     while waiting.take(&mut batch) {
         match together(writing, &mut batch) {
@@ -215,7 +215,7 @@ fn run(writing: &WriteConnection<'_>, waiting: &Jobs, checkpoints: Option<Checkp
 }
 
 /// Runs the jobs of a failed batch one by one: the job at fault gets the error, the others are committed.
-fn one_by_one(writing: &WriteConnection<'_>, batch: &mut Vec<Box<dyn WriteJob>>, noted: &Noted) {
+fn one_by_one(writing: &WriteConnection<'_>, batch: &mut Vec<Box<dyn WriteJob>>, noted: &WriterState) {
     let (mut refused, mut last) = (0_u32, None);
     for mut job in batch.drain(..) {
         let outcome = together(writing, std::slice::from_mut(&mut job));

@@ -8,7 +8,7 @@ mod revive;
 
 use std::time::Duration;
 
-use ledger::{ArmFate, ArmKey, Armed, Due, FireAttempt, NewArm, Settled, Successor};
+use ledger::{ArmFate, ArmKey, ArmResult, Armed, Due, FireAttempt, NewArm, Successor};
 use posthouse_wire::cron::{FireAt, FireProof, Policy};
 use posthouse_wire::{InstanceId, ScheduleId};
 
@@ -44,25 +44,25 @@ fn about(instance: &InstanceId, job: &str, seconds: i64) -> NewArm {
     NewArm { job: job.into(), dedup: format!("{job}:{}", new.fire_at), ..new }
 }
 
-fn delivered() -> Settled {
+fn delivered() -> ArmResult {
     ended(ArmFate::Delivered)
 }
 
-fn ended(fate: ArmFate) -> Settled {
+fn ended(fate: ArmFate) -> ArmResult {
     let attempt = FireAttempt { status: Some(202), late_ms: 7, ..FireAttempt::default() };
-    Settled::Ended { fate, attempt, missed: Vec::new(), successor: None }
+    ArmResult::Ended { fate, attempt, missed: Vec::new(), successor: None }
 }
 
-fn postponed(seconds: i64) -> Settled {
-    Settled::Postponed { attempt: refused(), next_us: at(seconds), pause: Duration::ZERO, poked: false }
+fn postponed(seconds: i64) -> ArmResult {
+    ArmResult::Postponed { attempt: refused(), next_us: at(seconds), pause: Duration::ZERO, poked: false }
 }
 
 fn refused() -> FireAttempt {
     FireAttempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12, unsure: false }
 }
 
-fn followed_by(fate: ArmFate, seconds: i64) -> Settled {
-    let Settled::Ended { attempt, missed, .. } = ended(fate) else { unreachable!() };
+fn followed_by(fate: ArmFate, seconds: i64) -> ArmResult {
+    let ArmResult::Ended { attempt, missed, .. } = ended(fate) else { unreachable!() };
     let fire_at = FireAt::from_micros(at(seconds));
     let successor = Successor {
         schedule: ScheduleId::mint(START.millis()),
@@ -71,7 +71,7 @@ fn followed_by(fate: ArmFate, seconds: i64) -> Settled {
         fire_at,
         then: Vec::new(),
     };
-    Settled::Ended { fate, attempt, missed, successor: Some(successor) }
+    ArmResult::Ended { fate, attempt, missed, successor: Some(successor) }
 }
 
 impl Book {
@@ -97,9 +97,9 @@ impl Book {
         held.iter().map(|arm| arm.key).collect()
     }
 
-    async fn settles(&self, key: ArmKey, owner: &str, mut settled: Settled) -> Option<Due> {
+    async fn settles(&self, key: ArmKey, owner: &str, mut settled: ArmResult) -> Option<Due> {
         // The tests say when it is tried next.
-        if let Settled::Postponed { next_us, pause, .. } = &mut settled {
+        if let ArmResult::Postponed { next_us, pause, .. } = &mut settled {
             let now_us = self.clock.now().millis() * 1000;
             *pause = Duration::from_micros(u64::try_from(*next_us - now_us).unwrap_or(0));
         }
@@ -107,7 +107,7 @@ impl Book {
     }
 
     /// Claimed and settled by the only server.
-    async fn fires(&self, key: ArmKey, settled: Settled) -> Option<Due> {
+    async fn fires(&self, key: ArmKey, settled: ArmResult) -> Option<Due> {
         assert_eq!(self.claims(&[key], SERVER).await, [key]);
         self.settles(key, SERVER, settled).await
     }

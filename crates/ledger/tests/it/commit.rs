@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use futures_util::future::BoxFuture;
-use ledger::{Appended, Attempted, Fault, Opened, Owner, RelevancePolicy, Sealed, Seq, TokenHash};
+use ledger::{Appended, AttemptOutcome, Fault, Opened, Owner, RelevancePolicy, Sealed, Seq, TokenHash};
 use parking_lot::Mutex;
 use posthouse_wire::InstanceId;
 
@@ -126,7 +126,7 @@ stories! {
         let Opened::Fresh(key) = book.ledger.receipts().open(receipt).await.unwrap() else { panic!("it is new") };
         let commits = commits_of_a_flood(&book, &heron, |_| {
             let (receipts, due) = (book.ledger.receipts(), book.clock.now() + hours(1));
-            let put_off = Attempted::Postponed { due, error: "no".to_owned(), answer: "{}".to_owned() };
+            let put_off = AttemptOutcome::Postponed { due, error: "no".to_owned(), answer: "{}".to_owned() };
             Box::pin(async move { receipts.attempted(key, put_off).await.unwrap() })
         })
         .await;

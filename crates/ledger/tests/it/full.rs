@@ -1,7 +1,7 @@
 //! A full inbox refuses the newest entry; nothing that was accepted is dropped to make room.
 
 use bytes::Bytes;
-use ledger::{Append, Appended, Fault, InboxLimits, LimitReached, Sender, Setback, Unread};
+use ledger::{Append, Appended, FailedDelivery, Fault, InboxLimits, LimitReached, Sender, Unread};
 use posthouse_wire::EntryId;
 
 use crate::book::{Book, days};
@@ -135,7 +135,7 @@ stories! {
     async fn a_redriven_dead_letter_always_fits(book) {
         let kept = fills(&book).await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&HERON.into(), &kept[0], Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&HERON.into(), &kept[0], FailedDelivery::Poison).await.unwrap();
         }
         book.keeps_letter(by_person(&book, "late", "c9", "takes its place")).await;
         assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, LimitReached::Inbox);

@@ -1,8 +1,8 @@
 //! Ledger time: retention goes by elapsed time, whatever the wall clock shows.
 
 use ledger::{
-    Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, Ledger, Location, Owner, Sealed, Setback,
-    TokenHash, Uses,
+    Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, FailedDelivery, Ledger, Location, Owner,
+    Sealed, TokenHash, Uses,
 };
 use posthouse_wire::{EntryId, Outcome};
 
@@ -56,7 +56,7 @@ stories! {
         let (waiting, taken) = waiting_and_taken(&book).await;
         let dead = book.keeps(HERON, "dead").await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&HERON.into(), &dead, Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&HERON.into(), &dead, FailedDelivery::Poison).await.unwrap();
         }
         let outbox = book.ledger.outbox();
         let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {

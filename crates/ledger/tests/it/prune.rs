@@ -1,4 +1,4 @@
-use ledger::{Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, Sealed, Seq, Setback, Uses};
+use ledger::{Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, FailedDelivery, Sealed, Seq, Uses};
 use posthouse_wire::Outcome;
 
 use crate::book::{Book, days, hours, minutes, on};
@@ -65,7 +65,7 @@ stories! {
         let (early, last) = (book.keeps(HERON, "early").await, book.keeps(HERON, "last").await);
         for entry in [&early, &last] {
             for _ in 0..3 {
-                book.ledger.inbox().set_back(&HERON.into(), entry, Setback::Poison).await.unwrap();
+                book.ledger.inbox().record_failed_delivery(&HERON.into(), entry, FailedDelivery::Poison).await.unwrap();
             }
         }
         book.keeps(HERON, "newest").await;

@@ -11,8 +11,8 @@ mod trace;
 
 use bytes::Bytes;
 use ledger::{
-    Append, Appended, Attempted, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Receipt, ReceiptFilter,
-    ReceiptKey, ReceiptState, ReplyKind,
+    Append, Appended, AttemptOutcome, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Receipt,
+    ReceiptFilter, ReceiptKey, ReceiptState, ReplyKind,
 };
 use posthouse_time::Moment;
 use posthouse_wire::EntryId;
@@ -116,20 +116,20 @@ async fn state(book: &Book, dispatch: &str) -> ReceiptState {
     told(book, dispatch).await.state
 }
 
-async fn attempted(book: &Book, key: ReceiptKey, what: Attempted) {
+async fn attempted(book: &Book, key: ReceiptKey, what: AttemptOutcome) {
     book.ledger.receipts().attempted(key, what).await.unwrap();
 }
 
-fn delivered(book: &Book) -> Attempted {
-    Attempted::Delivered { at: book.clock.now(), answer: r#"{"delivered_at":1}"#.to_owned() }
+fn delivered(book: &Book) -> AttemptOutcome {
+    AttemptOutcome::Delivered { at: book.clock.now(), answer: r#"{"delivered_at":1}"#.to_owned() }
 }
 
-fn failed() -> Attempted {
-    Attempted::Failed { error: "no such pane".to_owned(), answer: None }
+fn failed() -> AttemptOutcome {
+    AttemptOutcome::Failed { error: "no such pane".to_owned(), answer: None }
 }
 
-fn postponed(due: Moment) -> Attempted {
-    Attempted::Postponed { due, error: "503".to_owned(), answer: "{}".to_owned() }
+fn postponed(due: Moment) -> AttemptOutcome {
+    AttemptOutcome::Postponed { due, error: "503".to_owned(), answer: "{}".to_owned() }
 }
 
 fn utterance(book: &Book, text: &str) -> NewReply {

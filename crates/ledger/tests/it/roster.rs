@@ -1,6 +1,6 @@
 use ledger::{
-    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMarks,
-    RoomMessage, Sealed, Setback, Uses,
+    CapabilityRecord, Created, DeadLetterFilter, Discriminator, FailedDelivery, Generation, Removed, Room,
+    RoomMarks, RoomMessage, Sealed, Uses,
 };
 
 use crate::book::{minutes, on};
@@ -118,14 +118,14 @@ stories! {
         book.routes("ant", "chat:1", &heron).await;
         book.routes("ant", "chat:2", &heron).await;
         let roster = book.ledger.roster();
-        assert_eq!(roster.identities(&heron).await.unwrap(), [on("zebra"), on("ant")]);
+        assert_eq!(roster.bots_used_by(&heron).await.unwrap(), [on("zebra"), on("ant")]);
         let telegram = "telegram".into();
         let first = Discriminator::Chat("1".into());
         assert_eq!(roster.remove_route(&telegram, &"ant".into(), &first).await.unwrap(), Removed::Gone);
         assert_eq!(roster.remove_route(&telegram, &"ant".into(), &first).await.unwrap(), Removed::Absent);
         assert_eq!(roster.remove_bot(&telegram, &"zebra".into()).await.unwrap(), Removed::Gone);
         assert_eq!(roster.remove_bot(&telegram, &"zebra".into()).await.unwrap(), Removed::Absent);
-        assert_eq!(roster.identities(&heron).await.unwrap(), [on("ant")]);
+        assert_eq!(roster.bots_used_by(&heron).await.unwrap(), [on("ant")]);
     }
 
     async fn a_removed_bot_takes_its_secrets_along(book) {
@@ -326,7 +326,7 @@ stories! {
         book.routes("tb", "*", &heron).await;
         let dead = book.keeps(heron.as_str(), "dead").await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&heron, &dead, Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&heron, &dead, FailedDelivery::Poison).await.unwrap();
         }
         let (roster, telegram) = (book.ledger.roster(), "telegram".into());
         assert!(!roster.end_unrouted(&on("tb"), &heron).await.unwrap(), "there is a route");
@@ -347,7 +347,7 @@ stories! {
         let unread = book.keeps_letter(book.sighted(heron.as_str(), "private words", None, &["key"])).await;
         let dead = book.keeps(heron.as_str(), "dead words").await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&heron, &dead, Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&heron, &dead, FailedDelivery::Poison).await.unwrap();
         }
         book.keeps(otter.as_str(), "otter's").await;
         let (vault, rooms, roster) = (book.ledger.vault(), book.ledger.rooms(), book.ledger.roster());
@@ -401,7 +401,7 @@ stories! {
         assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, None).await.unwrap().is_none());
         assert_eq!(rooms.room(&"web-1".into()).await.unwrap(), None);
         assert!(rooms.messages_after(&"web-1".into(), 0, None, 10_000).await.unwrap().is_empty());
-        assert!(roster.identities(&heron).await.unwrap().is_empty());
+        assert!(roster.bots_used_by(&heron).await.unwrap().is_empty());
         assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
         assert_eq!(roster.chat_of_session(&heron, &"key".into()).await.unwrap(), None);
         assert_eq!(book.owner("tb", &["*"]).await, None);

@@ -2,7 +2,7 @@
 
 use ledger::{
     AdmittedTenant, AgentPrincipals, AuthorPolicy, AuthorSighting, BoundAgent, ChangedPlace, ClaimFilter,
-    Created, Discriminator, Fronted, LinkingAuthor, PlaceOwner, RouteOrigin, RouteTo, TokenHash,
+    Created, Discriminator, LinkingAuthor, PlaceOwner, RouteOrigin, RouteTo, TokenHash, UseBotResult,
 };
 use posthouse_wire::InstanceId;
 
@@ -35,7 +35,7 @@ impl Book {
         let bots = self.ledger.shared_bots();
         assert!(bots.admit_tenant(&on("tb"), &AdmittedTenant::Every).await.unwrap());
         for agent in [&heron, &otter] {
-            assert_eq!(bots.front(agent, &on("tb")).await.unwrap(), Fronted::Fronts);
+            assert_eq!(bots.use_bot(agent, &on("tb")).await.unwrap(), UseBotResult::Uses);
         }
         (heron, otter)
     }
@@ -149,11 +149,11 @@ stories! {
         book.share().await;
         for number in 0..ledger::AGENTS_OF_AN_AUTHOR {
             let agent = book.enrols("acme", &format!("egret{number}")).await;
-            book.ledger.shared_bots().front(&agent, &on("tb")).await.unwrap();
+            book.ledger.shared_bots().use_bot(&agent, &on("tb")).await.unwrap();
             book.links("ann", &agent).await;
         }
         let one_more = book.enrols("acme", "one-more").await;
-        book.ledger.shared_bots().front(&one_more, &on("tb")).await.unwrap();
+        book.ledger.shared_bots().use_bot(&one_more, &on("tb")).await.unwrap();
         let bindings = book.ledger.bindings();
         bindings.mint_link_code(&one_more, hash(9), None, book.clock.now() + minutes(10)).await.unwrap();
         assert_eq!(bindings.redeem_link_code(hash(9), author("ann")).await.unwrap(), None);
@@ -166,18 +166,18 @@ stories! {
         book.bot("own", false).await;
         let bots = book.ledger.shared_bots();
         let acme = AdmittedTenant::One("ten_acme".into());
-        assert_eq!(bots.front(&heron, &on("tb")).await.unwrap(), Fronted::Refused);
+        assert_eq!(bots.use_bot(&heron, &on("tb")).await.unwrap(), UseBotResult::Refused);
         assert!(!bots.admit_tenant(&on("own"), &acme).await.unwrap(), "it is not shared");
         assert!(!bots.admit_tenant(&on("tb"), &AdmittedTenant::One("ten_x".into())).await.unwrap());
         assert!(bots.admit_tenant(&on("tb"), &acme).await.unwrap());
         assert!(bots.admit_tenant(&on("tb"), &acme).await.unwrap());
-        assert_eq!(bots.front(&heron, &on("tb")).await.unwrap(), Fronted::Fronts);
-        assert_eq!(bots.front(&heron, &on("tb")).await.unwrap(), Fronted::Fronts);
-        assert_eq!(bots.front(&otter, &on("tb")).await.unwrap(), Fronted::Refused);
+        assert_eq!(bots.use_bot(&heron, &on("tb")).await.unwrap(), UseBotResult::Uses);
+        assert_eq!(bots.use_bot(&heron, &on("tb")).await.unwrap(), UseBotResult::Uses);
+        assert_eq!(bots.use_bot(&otter, &on("tb")).await.unwrap(), UseBotResult::Refused);
         let platform = "telegram".into();
         assert_eq!(bots.bots_for_tenant(&"ten_acme".into(), &platform).await.unwrap(), [on("tb")]);
         assert!(bots.bots_for_tenant(&"ten_umbrella".into(), &platform).await.unwrap().is_empty());
-        assert_eq!(book.ledger.roster().identities(&heron).await.unwrap(), [on("tb")]);
+        assert_eq!(book.ledger.roster().bots_used_by(&heron).await.unwrap(), [on("tb")]);
 
         book.links("ann", &heron).await;
         book.sees("ann", "1-a").await;
@@ -186,7 +186,7 @@ stories! {
         let (agents, places) = bots.withdraw_tenant(&on("tb"), &acme).await.unwrap();
         assert_eq!((agents, places), (vec![heron.clone()], vec![got(&heron, "scope:g1")]));
         assert!(bots.admitted_tenants(&on("tb")).await.unwrap().is_empty());
-        assert!(book.ledger.roster().identities(&heron).await.unwrap().is_empty());
+        assert!(book.ledger.roster().bots_used_by(&heron).await.unwrap().is_empty());
         assert_eq!(book.owner("tb", &["chat:operators"]).await, Some(otter));
         assert_eq!(book.owner("tb", &["scope:g1"]).await, None);
     }
@@ -386,7 +386,7 @@ stories! {
         book.sees("bob", "1-a").await;
         book.replaces(&otter, "gw-2", &["g1", "g7"]).await;
         book.ledger.roster().remove_bot(&"telegram".into(), &"tb".into()).await.unwrap();
-        assert!(book.ledger.roster().identities(&otter).await.unwrap().is_empty());
+        assert!(book.ledger.roster().bots_used_by(&otter).await.unwrap().is_empty());
         assert!(book.claims_of(&otter).await.is_empty());
     }
 

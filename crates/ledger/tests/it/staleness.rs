@@ -87,7 +87,7 @@ stories! {
         let inbox = book.ledger.inbox();
         let entry = book.keeps_letter(letter(&book, &heron, "poison", StaleAction::Expire)).await;
         for _ in 0..3 {
-            inbox.set_back(&heron, &entry, ledger::Setback::Poison).await.unwrap();
+            inbox.record_failed_delivery(&heron, &entry, ledger::FailedDelivery::Poison).await.unwrap();
         }
         book.winds(hours(3));
         assert!(expired(&book, &heron).await.is_empty());

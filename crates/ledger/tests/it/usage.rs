@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use ledger::{
-    Append, Appended, AskResult, Attempted, DispatchVerb, LimitReached, NewExchange, NewReceipt, NewReply,
-    Opened, Opening, ReplyKind, Request, TenantStorage,
+    Append, Appended, AskResult, AttemptOutcome, DispatchVerb, LimitReached, NewExchange, NewReceipt,
+    NewReply, Opened, Opening, ReplyKind, Request, TenantStorage,
 };
 use posthouse_wire::InstanceId;
 
@@ -116,7 +116,7 @@ stories! {
         let dispatch = call(&book, "d3", "");
         book.winds(days(91));
         let Opened::Fresh(key) = book.ledger.receipts().open(dispatch).await.unwrap() else { panic!() };
-        let done = Attempted::Delivered { at: book.clock.now(), answer: String::new() };
+        let done = AttemptOutcome::Delivered { at: book.clock.now(), answer: String::new() };
         book.ledger.receipts().attempted(key, done).await.unwrap();
         book.prunes().await;
         assert_eq!(used(&book, "acme"), 512, "the newest receipt alone");

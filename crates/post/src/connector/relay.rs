@@ -11,7 +11,7 @@ use ledger::{Instance, NewReceipt};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
-use relay::{Admission, Entrant, Relay, StopRule};
+use relay::{Admission, NewEntry, Relay, StopRule};
 
 use super::{MessageStorage, NewMessage, StoredDispatch};
 use crate::conversations::names;
@@ -89,7 +89,7 @@ impl MessageStorage for RelayConnector {
         let (at, skipped) = (receipt.accepted, !self.is_attached(&to.id));
         let now = self.timepiece.now();
         let id = EntryId::mint(now.millis());
-        let entrant = Entrant {
+        let new_entry = NewEntry {
             forward: None,
             event: event(&id, &dispatch.from, item, &chat, self.preamble, now),
             // Repeats are recognized by the receipt.
@@ -110,7 +110,7 @@ impl MessageStorage for RelayConnector {
         };
         let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
         // The relay calls the wake URL of an agent that is not connected.
-        let (entry, known) = match self.relay.inboxes().admit(&admitted, entrant).await? {
+        let (entry, known) = match self.relay.inboxes().admit(&admitted, new_entry).await? {
             Admission::Kept(entry) => (entry, false),
             Admission::Known(entry) => (entry, true),
             Admission::Full(full) => return Err(Refused::InboxFull(full)),

@@ -17,7 +17,7 @@ use super::tmux::TmuxConnector;
 use super::unavailable::UnavailableConnector;
 use super::webhook::WebhookConnector;
 use super::{AgentConnector, Features};
-use crate::{Config, Unmade};
+use crate::{Config, ConnectorNotCreated};
 
 pub(super) use fields::{SettingFields, configured_agents};
 
@@ -59,11 +59,11 @@ impl BadSettings {
     }
 }
 
-impl From<BadSettings> for Unmade {
+impl From<BadSettings> for ConnectorNotCreated {
     fn from(bad: BadSettings) -> Self {
         match bad {
-            BadSettings::Malformed { field, why } => Unmade::Malformed { field, why },
-            BadSettings::NotAllowed(why) => Unmade::NotAllowed(why),
+            BadSettings::Malformed { field, why } => ConnectorNotCreated::Malformed { field, why },
+            BadSettings::NotAllowed(why) => ConnectorNotCreated::NotAllowed(why),
         }
     }
 }

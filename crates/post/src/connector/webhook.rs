@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use errand::Errand;
 use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{
-    AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, When,
+    AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, WakeTime,
 };
 use posthouse_wire::{ConnectorId, DispatchId, TenantId};
 use serde_json::Value;
@@ -106,7 +106,7 @@ impl AgentConnector for WebhookConnector {
             agent_id: meant.agent,
             session_id: meant.session,
             context,
-            when: Some(opts.when).filter(|when| *when != When::Immediate),
+            when: Some(opts.when).filter(|when| *when != WakeTime::Immediate),
             dispatch_id: &emission.dispatch_id,
             sent_at: emission.sent_at.millis(),
         };

@@ -1,6 +1,6 @@
 //! One attempt at a stored delivery by a connector, and its recorded result.
 
-use ledger::{Attempted, DispatchVerb, ReceiptKey};
+use ledger::{AttemptOutcome, DispatchVerb, ReceiptKey};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeReceipt};
 
@@ -33,7 +33,7 @@ impl Dispatcher {
             }
             Ok(sent) => {
                 let (at, answer) = (self.timepiece.now(), receipt::answer(&sent));
-                self.receipts.attempted(open.key, Attempted::Delivered { at, answer }).await?;
+                self.receipts.attempted(open.key, AttemptOutcome::Delivered { at, answer }).await?;
                 return Ok(sent);
             }
             Err(failure) => failure,
@@ -63,7 +63,7 @@ impl Dispatcher {
             self.answers.fail(&dispatch.tenant, correlation, &failed).await?;
         }
         let error = receipt::error(&failed);
-        self.receipts.attempted(open.key, Attempted::Failed { error, answer: None }).await?;
+        self.receipts.attempted(open.key, AttemptOutcome::Failed { error, answer: None }).await?;
         Err(refused)
     }
 
@@ -135,14 +135,14 @@ impl Dispatcher {
         let error = receipt::error(&DeliveryFailed::client_validation(&path.agent, why));
         let sent = SentReceipt::Woken(woken);
         let answer = Some(receipt::answer(&sent));
-        self.receipts.attempted(key, Attempted::Failed { error, answer }).await?;
+        self.receipts.attempted(key, AttemptOutcome::Failed { error, answer }).await?;
         Ok(sent)
     }
 
     /// Records a temporary failure. The delivery is due again after a pause.
     async fn postpone(&self, open: OpenReceipt, failed: &DeliveryFailed) -> Result<SentReceipt, Fault> {
         let queued = receipt::queued(open.accepted);
-        let postponed = Attempted::Postponed {
+        let postponed = AttemptOutcome::Postponed {
             due: self.timepiece.now() + retry_pause(open.attempts, failed.retry_after),
             error: receipt::error(failed),
             answer: receipt::answer(&queued),
@@ -157,7 +157,7 @@ impl Dispatcher {
         let receipt = DeliveryReceipt { delivered_at: at.millis(), ..DeliveryReceipt::default() };
         let sent = SentReceipt::Delivered(receipt);
         let answer = receipt::answer(&sent);
-        self.receipts.attempted(key, Attempted::Delivered { at, answer }).await?;
+        self.receipts.attempted(key, AttemptOutcome::Delivered { at, answer }).await?;
         Ok(sent)
     }
 

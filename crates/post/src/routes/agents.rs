@@ -8,15 +8,15 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::query::{Asked, opaque};
+use super::query::{QueryReader, opaque};
 use super::{Answer, Door, problem};
 use crate::requests::DirectoryEntry;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
-    let mut asked = Asked::read(&head.uri)?;
-    let (after, limit) = (asked.after(|name| Some(name.to_owned()))?, asked.limit()?);
-    asked.end()?;
+    let mut query = QueryReader::read(&head.uri)?;
+    let (after, limit) = (query.after(|name| Some(name.to_owned()))?, query.limit()?);
+    query.end()?;
     let agents = door.post.directory().agents(&by, after.as_deref(), limit).await?;
     Ok(Json(opaque(agents.map(|agent| listed(&agent)))).into_response())
 }
@@ -27,7 +27,7 @@ pub(crate) async fn show(
     head: Parts,
 ) -> Answer {
     let by = door.authenticate(&head).await?;
-    Asked::read(&head.uri)?.end()?;
+    QueryReader::read(&head.uri)?.end()?;
     match path {
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
             Ok(Json(listed(&door.post.directory().agent(&by, &name).await?)).into_response())

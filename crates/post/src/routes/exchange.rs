@@ -13,7 +13,7 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::query::{Asked, opaque};
+use super::query::{QueryReader, opaque};
 use super::{Answer, Door, problem, trigger};
 use crate::answers::{is_recorded_id, read_position};
 use crate::dispatch::fresh_id;
@@ -43,8 +43,8 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let with_id = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
     // The question is put even if the client disconnects. Only the waiting ends then.
     let asker = by.clone();
-    let asked = door.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
-    let answer = door.post.answers().wait_for(&by, &asked.map_err(with_id)?, wait).await;
+    let query = door.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
+    let answer = door.post.answers().wait_for(&by, &query.map_err(with_id)?, wait).await;
     Ok(stands(answer.map_err(|refused| with_id(refused.into()))?))
 }
 
@@ -54,9 +54,9 @@ pub(crate) async fn attach(
     head: Parts,
 ) -> Answer {
     let by = door.authenticate(&head).await?;
-    let mut asked = Asked::read(&head.uri)?;
-    let wait = asked.seconds("wait", LONGEST_WAIT)?.unwrap_or_default();
-    asked.end()?;
+    let mut query = QueryReader::read(&head.uri)?;
+    let wait = query.seconds("wait", LONGEST_WAIT)?.unwrap_or_default();
+    query.end()?;
     match path {
         Ok(Path(id)) if is_recorded_id(&id) => {
             Ok(stands(door.post.answers().attach(&by, &CorrelationId::from(id), wait).await?))
@@ -67,11 +67,11 @@ pub(crate) async fn attach(
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
-    let mut asked = Asked::read(&head.uri)?;
-    let (after, limit) = (asked.after(read_position)?, asked.limit()?);
-    asked.end()?;
+    let mut query = QueryReader::read(&head.uri)?;
+    let (after, limit) = (query.after(read_position)?, query.limit()?);
+    query.end()?;
     let questions = door.post.answers().list(&by, after, limit).await?;
-    Ok(Json(opaque(questions.map(|asked| question(&asked)))).into_response())
+    Ok(Json(opaque(questions.map(|query| question(&query)))).into_response())
 }
 
 fn stands(exchanged: AskState) -> Response {

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use http_kit::Problem;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, When};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, WakeTime};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -82,12 +82,12 @@ pub(crate) fn kind(word: &str) -> Option<PayloadKind> {
     [PayloadKind::Augment, PayloadKind::Template].into_iter().find(|kind| kind.word() == word)
 }
 
-fn when(fields: &mut Fields) -> Result<When, Problem> {
+fn when(fields: &mut Fields) -> Result<WakeTime, Problem> {
     if fields.is_text("when") {
-        let now = |word: &str| (word == "immediate").then_some(When::Immediate);
+        let now = |word: &str| (word == "immediate").then_some(WakeTime::Immediate);
         return Ok(fields.optional_word("when", now, "immediate, or a time in ms")?.unwrap_or_default());
     }
-    Ok(fields.optional_whole("when")?.map_or(When::Immediate, When::At))
+    Ok(fields.optional_whole("when")?.map_or(WakeTime::Immediate, WakeTime::At))
 }
 
 /// The contract's receipt, extended by the dispatch id and the result of every connector.
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn when_is_immediate_or_a_time() {
-        assert_eq!(when(&mut fields("{}")), Ok(When::Immediate));
-        assert_eq!(when(&mut fields(r#"{"when":"immediate"}"#)), Ok(When::Immediate));
-        assert_eq!(when(&mut fields(r#"{"when":1767225600000}"#)), Ok(When::At(1_767_225_600_000)));
+        assert_eq!(when(&mut fields("{}")), Ok(WakeTime::Immediate));
+        assert_eq!(when(&mut fields(r#"{"when":"immediate"}"#)), Ok(WakeTime::Immediate));
+        assert_eq!(when(&mut fields(r#"{"when":1767225600000}"#)), Ok(WakeTime::At(1_767_225_600_000)));
         for bad in [r#"{"when":"tomorrow"}"#, r#"{"when":1.5}"#, r#"{"when":[]}"#] {
             assert!(when(&mut fields(bad)).is_err(), "{bad}");
         }

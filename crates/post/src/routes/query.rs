@@ -12,9 +12,9 @@ use super::problem;
 use crate::requests::PAGE;
 
 /// The parts of a query that have not been read yet.
-pub(crate) struct Asked(Vec<(String, String)>);
+pub(crate) struct QueryReader(Vec<(String, String)>);
 
-impl Asked {
+impl QueryReader {
     pub fn read(uri: &Uri) -> Result<Self, Problem> {
         let Ok(Query(parts)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
             return Err(problem::invalid("query", "cannot be read"));
@@ -69,16 +69,16 @@ pub(crate) fn opaque(page: Page<Value>) -> Page<Value> {
 mod tests {
     use super::*;
 
-    fn asked(query: &str) -> Result<Asked, Problem> {
-        Asked::read(&format!("/v1/receipts?{query}").parse().unwrap())
+    fn query(query: &str) -> Result<QueryReader, Problem> {
+        QueryReader::read(&format!("/v1/receipts?{query}").parse().unwrap())
     }
 
     #[test]
     fn a_page_holds_fifty_unless_it_is_asked_for_one_to_two_hundred() {
-        assert_eq!(asked("").unwrap().limit(), Ok(50));
-        assert_eq!(asked("limit=200").unwrap().limit(), Ok(200));
+        assert_eq!(query("").unwrap().limit(), Ok(50));
+        assert_eq!(query("limit=200").unwrap().limit(), Ok(200));
         for bad in ["0", "201", "-1", "1.5", "many"] {
-            assert!(asked(&format!("limit={bad}")).unwrap().limit().is_err(), "{bad}");
+            assert!(query(&format!("limit={bad}")).unwrap().limit().is_err(), "{bad}");
         }
     }
 
@@ -86,20 +86,20 @@ mod tests {
     fn the_next_of_a_page_is_the_after_of_the_following() {
         let page = opaque(Page { items: Vec::new(), next: Some("41:q/&=é".to_owned()) });
         let next = page.next.unwrap();
-        let mut following = asked(&format!("after={next}")).unwrap();
+        let mut following = query(&format!("after={next}")).unwrap();
         assert_eq!(following.after(|key| Some(key.to_owned())).unwrap().unwrap(), "41:q/&=é");
         for bad in ["41", "!!", "_w"] {
-            let mut wrong = asked(&format!("after={bad}")).unwrap();
+            let mut wrong = query(&format!("after={bad}")).unwrap();
             assert!(wrong.after(|key| key.parse::<i64>().ok()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn what_a_query_does_not_know_or_holds_twice_is_refused_by_name() {
-        let unknown = asked("agnet=desk").unwrap();
+        let unknown = query("agnet=desk").unwrap();
         assert_eq!(unknown.end(), Err(problem::invalid("agnet", "is unknown")));
         assert_eq!(
-            asked("limit=1&limit=2").err(),
+            query("limit=1&limit=2").err(),
             Some(problem::invalid("limit", "is given more than once"))
         );
     }
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn a_wait_in_a_query_is_a_number_of_seconds() {
         let most = Duration::from_secs(60);
-        assert_eq!(asked("wait=0.5").unwrap().seconds("wait", most), Ok(Some(Duration::from_millis(500))));
-        assert_eq!(asked("wait=999").unwrap().seconds("wait", most), Ok(Some(most)));
+        assert_eq!(query("wait=0.5").unwrap().seconds("wait", most), Ok(Some(Duration::from_millis(500))));
+        assert_eq!(query("wait=999").unwrap().seconds("wait", most), Ok(Some(most)));
         for bad in ["nan", "inf", "-1", "soon"] {
-            assert!(asked(&format!("wait={bad}")).unwrap().seconds("wait", most).is_err(), "{bad}");
+            assert!(query(&format!("wait={bad}")).unwrap().seconds("wait", most).is_err(), "{bad}");
         }
     }
 }

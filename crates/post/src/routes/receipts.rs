@@ -12,23 +12,23 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::query::Asked;
+use super::query::QueryReader;
 use super::{Answer, Door, problem};
 use crate::receipt::sent;
 use crate::requests::{ReceiptListing, ReceiptWithReplies, SentReceipt};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
-    let mut asked = Asked::read(&head.uri)?;
-    let limit = asked.limit()?;
+    let mut query = QueryReader::read(&head.uri)?;
+    let limit = query.limit()?;
     let listing = ReceiptListing {
-        agent: asked.text("agent"),
-        state: state(&mut asked)?,
+        agent: query.text("agent"),
+        state: state(&mut query)?,
         before: None,
         limit: Some(limit),
     };
-    let after = asked.after(place)?;
-    asked.end()?;
+    let after = query.after(place)?;
+    query.end()?;
     let before = match &after {
         Some((dispatch, digest)) => door.post.receipts().position_of(&by, dispatch, *digest).await?,
         None => None,
@@ -61,7 +61,7 @@ pub(crate) async fn show(
     head: Parts,
 ) -> Answer {
     let by = door.authenticate(&head).await?;
-    Asked::read(&head.uri)?.end()?;
+    QueryReader::read(&head.uri)?.end()?;
     let dispatch = match path {
         Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
         _ => return Err(problem::absent()),
@@ -71,8 +71,8 @@ pub(crate) async fn show(
     Ok(Json(json!({ "dispatch_id": dispatch, "items": items })).into_response())
 }
 
-fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
-    let Some(word) = asked.text("state") else { return Ok(None) };
+fn state(query: &mut QueryReader) -> Result<Option<ReceiptState>, Problem> {
+    let Some(word) = query.text("state") else { return Ok(None) };
     ReceiptState::from_word(&word).map(Some).ok_or_else(|| {
         let known = ReceiptState::ALL.map(ReceiptState::word).join(", ");
         problem::invalid("state", format!("must be one of {known}"))
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn a_state_is_one_of_the_six() {
-        let asked =
-            |query: &str| Asked::read(&format!("/v1/receipts?state={query}").parse().unwrap()).unwrap();
-        assert_eq!(state(&mut asked("queued")), Ok(Some(ReceiptState::Queued)));
-        assert_eq!(state(&mut asked("")), Ok(None));
-        assert!(state(&mut asked("lost")).is_err());
+        let query =
+            |query: &str| QueryReader::read(&format!("/v1/receipts?state={query}").parse().unwrap()).unwrap();
+        assert_eq!(state(&mut query("queued")), Ok(Some(ReceiptState::Queued)));
+        assert_eq!(state(&mut query("")), Ok(None));
+        assert!(state(&mut query("lost")).is_err());
     }
 }

@@ -6,7 +6,7 @@ use ledger::ConnectorRecord;
 use post::connector::memory::ConnectorMemory;
 use post::connector::settings::{self, Tools};
 use post::connector::{AgentConnector, Capabilities, ConnectorError, ExpectedReply, Features};
-use post::{ConnectorSecrets, Unmade};
+use post::{ConnectorNotCreated, ConnectorSecrets};
 use posthouse_wire::ConnectorId;
 use posthouse_wire::delivery::{Cause, PayloadKind};
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ async fn a_connector_that_is_not_made_is_named_with_what_it_leads_to() {
     ] {
         let secrets = ConnectorSecrets::default();
         let made = server.post.connectors().create(&tenant, "path", kind, settings, secrets, false).await;
-        let Err(Unmade::Unhealthy(why)) = made else { panic!("{kind}: {made:?}") };
+        let Err(ConnectorNotCreated::Unhealthy(why)) = made else { panic!("{kind}: {made:?}") };
         assert!(why.contains(kind) && why.contains("`path`"), "{why}");
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{why}");
     }

@@ -22,7 +22,7 @@ use crate::test_server::TestServer;
 use journal::Journal;
 
 /// A connector that works: `known` is an agent that it reaches now, or nobody where it claims none. `traces` says
-/// how much has happened on its substrate so far.
+/// how much has happened on its receiver so far.
 async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut traces: impl FnMut() -> usize) {
     let features = connector.features();
     assert!(features.request_response || !connector.collects(), "answers to what cannot be asked");
@@ -58,7 +58,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
 /// The same connector without its receiver: it fails with the contract's causes and claims no success.
 async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
     assert!(!connector.health_check().await);
-    assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its substrate");
+    assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its receiver");
     let failed = fault(connector.deliver(known, &payload(PayloadKind::Augment, "f-1", "hello")).await);
     assert_eq!(failed.agent_id, known);
     assert_ne!(failed.cause_kind, Cause::ClientValidation, "a passing fault must not be final: {failed:?}");

@@ -1,6 +1,6 @@
 //! Tests of connector settings.
 
-use post::Unmade;
+use post::ConnectorNotCreated;
 use post::connector::settings::{self, BadSettings};
 use posthouse_wire::delivery::{Cause, PayloadKind};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ async fn panes_directories_and_private_addresses_need_the_consent_of_the_server(
     ] {
         let bad = refused(&bench, kind, settings.clone());
         assert!(matches!(bad, BadSettings::NotAllowed(_)), "{kind} {settings}: {bad:?}");
-        assert!(matches!(Unmade::from(bad), Unmade::NotAllowed(_)));
+        assert!(matches!(ConnectorNotCreated::from(bad), ConnectorNotCreated::NotAllowed(_)));
     }
 }
 

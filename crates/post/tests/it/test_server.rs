@@ -17,7 +17,7 @@ use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
-    BotIdentity as AgentIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, Tag,
+    BotIdentity as AgentIdentity, DeliveryDeclined, Inbound, InboundHandler, RelayTransport, Settings, Tag,
     WebSocketTransport,
 };
 use posthouse_time::{Span, Timepiece};
@@ -397,7 +397,7 @@ impl Seated {
 
 #[async_trait]
 impl InboundHandler for InboundQueue {
-    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+    async fn inbound(&self, inbound: Inbound) -> Result<(), DeliveryDeclined> {
         let mut takes = self.takes.clone();
         let _ = takes.wait_for(|takes| *takes).await;
         let _ = self.sender.send(inbound);

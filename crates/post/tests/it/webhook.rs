@@ -8,7 +8,7 @@ use std::time::Duration;
 use errand::{Errand, Lookup, LookupResult, SystemLookup};
 use post::connector::settings::{self, Tools};
 use post::connector::{AgentConnector, AskOutcome, ConnectorReply, ExpectedReply};
-use posthouse_wire::delivery::{Cause, PayloadKind, WakeOpts, When};
+use posthouse_wire::delivery::{Cause, PayloadKind, WakeOpts, WakeTime};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, NOW, context, emission, fails, fault, payload};
@@ -189,7 +189,7 @@ async fn live_interrupt_channel_webhook_with_wake_url_wakes() {
     let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     let opts = WakeOpts {
         context: Some("come".to_owned()),
-        when: When::At(NOW - 1),
+        when: WakeTime::At(NOW - 1),
         session_id: Some("attic".to_owned()),
     };
     let woken = webhook.wake("desk@kitchen", &opts, &emission("d-1")).await.unwrap();

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{Conversation, JobRunner, Message, OnMessage};
-use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
+use crate::transport::{DeliveryDeclined, Inbound, InboundHandler, RelayTransport};
 
 pub(super) struct SessionLanes {
     transport: Arc<dyn RelayTransport>,
@@ -150,11 +150,11 @@ struct LaneHandler {
 
 #[async_trait]
 impl InboundHandler for LaneHandler {
-    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
-        let lanes = self.lanes.upgrade().ok_or(Declined)?;
-        let permit = lanes.room.clone().acquire_owned().await.map_err(|_| Declined)?;
+    async fn inbound(&self, inbound: Inbound) -> Result<(), DeliveryDeclined> {
+        let lanes = self.lanes.upgrade().ok_or(DeliveryDeclined)?;
+        let permit = lanes.room.clone().acquire_owned().await.map_err(|_| DeliveryDeclined)?;
         if lanes.closed.load(Ordering::Acquire) {
-            return Err(Declined);
+            return Err(DeliveryDeclined);
         }
         lanes.enter(Message { event: inbound.event, entry: inbound.entry }, permit);
         Ok(())

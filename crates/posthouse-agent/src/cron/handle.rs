@@ -1,4 +1,4 @@
-//! Cron handle for authors, and its builder.
+//! `Cron`: the handle with which an agent adds, changes and runs its cron jobs, and its builder.
 
 use std::fmt;
 use std::future::Future;

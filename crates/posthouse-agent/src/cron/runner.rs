@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::Cron;
-use crate::jobs::{ClaimLease, Fault, Job, JobClaim, Marked, RunOutcome};
+use crate::jobs::{ClaimLease, Fault, Job, JobClaim, MarkResult, RunOutcome};
 
 pub(super) type OnJob = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
@@ -107,9 +107,9 @@ impl Cron {
             }
         };
         match self.persevere("mark", || self.0.store.mark(claim, outcome.clone())).await {
-            Ok(Marked::Kept(_)) => true,
-            Ok(Marked::Removed) => false,
-            Ok(Marked::Fenced) => {
+            Ok(MarkResult::Kept(_)) => true,
+            Ok(MarkResult::Removed) => false,
+            Ok(MarkResult::Fenced) => {
                 tracing::warn!(job.id = %job, "run ended after its claim had been lost; its result is not recorded");
                 false
             }

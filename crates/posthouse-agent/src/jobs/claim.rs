@@ -87,7 +87,7 @@ impl RunOutcome {
 
 /// Result of a mark.
 #[derive(Clone, Debug)]
-pub enum Marked {
+pub enum MarkResult {
     /// The job continues. Arm it again if it is enabled and has a next run.
     Kept(Box<Job>),
     /// That was its last run.

@@ -74,14 +74,14 @@ impl Backend for JsonFile {
         let glance = self.read(move |document| document.find(&seen_by).map(|(_, job)| seen(job))).await?;
         match glance {
             None => return Ok(None),
-            Some(step) if step.then.changes_nothing() => return Ok(Some(step.answer)),
+            Some(step) if step.change.changes_nothing() => return Ok(Some(step.answer)),
             Some(_) => {}
         }
         self.batch
             .run(move |document| {
                 let (place, job) = document.find(&id)?;
                 let step = rule(job);
-                document.apply(place, step.then);
+                document.apply(place, step.change);
                 Some(step.answer)
             })
             .await
@@ -98,7 +98,7 @@ impl Backend for JsonFile {
                 let mut answers = Vec::new();
                 // From the end, so that a removal does not shift positions that are still to come.
                 for (place, step) in steps.into_iter().rev() {
-                    document.apply(place, step.then);
+                    document.apply(place, step.change);
                     answers.extend(step.answer);
                 }
                 answers.reverse();

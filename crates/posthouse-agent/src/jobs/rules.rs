@@ -13,18 +13,18 @@ use crate::cron::schedule::{Schedule, ScheduleKind};
 
 pub use due::DueJob;
 pub(super) use due::due;
-pub(super) use fire::{Bid, claim, dispatch, mark, renew};
+pub(super) use fire::{ClaimRequest, claim, dispatch, mark, renew};
 pub(super) use life::{create, pause, resume, run_now, update};
 
 /// The result of a rule, and what happens to the record.
 #[derive(Debug)]
 pub(super) struct RuleResult<T> {
     pub answer: T,
-    pub then: Then,
+    pub change: RecordChange,
 }
 
 #[derive(Debug)]
-pub(super) enum Then {
+pub(super) enum RecordChange {
     /// Nothing is written.
     Same,
     /// On disk before the result is returned.
@@ -34,23 +34,23 @@ pub(super) enum Then {
     Remove,
 }
 
-impl Then {
+impl RecordChange {
     pub(super) fn changes_nothing(&self) -> bool {
-        matches!(self, Then::Same)
+        matches!(self, RecordChange::Same)
     }
 }
 
 impl<T> RuleResult<T> {
     fn same(answer: T) -> Self {
-        Self { answer, then: Then::Same }
+        Self { answer, change: RecordChange::Same }
     }
 
     fn keep(answer: T, job: Job) -> Self {
-        Self { answer, then: Then::Keep(job) }
+        Self { answer, change: RecordChange::Keep(job) }
     }
 
     fn remove(answer: T) -> Self {
-        Self { answer, then: Then::Remove }
+        Self { answer, change: RecordChange::Remove }
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use posthouse_wire::id::JobId;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::rules::{RuleResult, Then};
+use super::rules::{RecordChange, RuleResult};
 use super::verbs::Backend;
 use super::{Fault, Job, Terms, Tick};
 
@@ -107,7 +107,7 @@ impl Backend for SqliteFile {
             // The loop ends: a changed version means that another writer has made progress.
             while let Some(row) = find(db, &id)? {
                 let step = rule(&row.job);
-                if apply(db, &row, step.then)? {
+                if apply(db, &row, step.change)? {
                     return Ok(Some(step.answer));
                 }
             }
@@ -131,7 +131,7 @@ impl Backend for SqliteFile {
                 let id = JobId::from(id);
                 while let Some(row) = find(db, &id)? {
                     let step = rule(&row.job);
-                    if apply(db, &row, step.then)? {
+                    if apply(db, &row, step.change)? {
                         answers.extend(step.answer);
                         break;
                     }
@@ -156,15 +156,15 @@ fn find(db: &Connection, id: &JobId) -> Result<Option<JobRow>, Fault> {
 }
 
 /// False if the record has changed since it was read.
-fn apply(db: &Connection, row: &JobRow, then: Then) -> Result<bool, Fault> {
-    let changed = match then {
-        Then::Same => return Ok(true),
-        Then::Keep(job) | Then::Touch(job) => {
+fn apply(db: &Connection, row: &JobRow, change: RecordChange) -> Result<bool, Fault> {
+    let changed = match change {
+        RecordChange::Same => return Ok(true),
+        RecordChange::Keep(job) | RecordChange::Touch(job) => {
             let update =
                 "UPDATE jobs SET record = ?3, version = version + 1 WHERE place = ?1 AND version = ?2";
             db.prepare_cached(update)?.execute(params![row.place, row.version, text_of(&job)])?
         }
-        Then::Remove => {
+        RecordChange::Remove => {
             let delete = "DELETE FROM jobs WHERE place = ?1 AND version = ?2";
             db.prepare_cached(delete)?.execute(params![row.place, row.version])?
         }

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use posthouse_wire::id::JobId;
 use uuid::Uuid;
 
-use super::rules::{self, Bid, RuleResult, Then};
+use super::rules::{self, ClaimRequest, RecordChange, RuleResult};
 use super::{
-    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, Marked, NewJob, RunOutcome,
-    Terms, Tick,
+    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, MarkResult, NewJob,
+    RunOutcome, Terms, Tick,
 };
 
 /// Storage of records. A rule may be called more than once: it is called again if the record was changed by
@@ -72,7 +72,7 @@ impl<B: Backend> JobStore for B {
     }
 
     async fn remove(&self, job: &JobId) -> Result<bool, Fault> {
-        let removed = self.edit(job, |_| RuleResult { answer: (), then: Then::Remove }).await?;
+        let removed = self.edit(job, |_| RuleResult { answer: (), change: RecordChange::Remove }).await?;
         Ok(removed.is_some())
     }
 
@@ -89,8 +89,8 @@ impl<B: Backend> JobStore for B {
     ) -> Result<ClaimResult, Fault> {
         let terms = self.terms().clone();
         let token = mint(terms.now()).simple().to_string();
-        let bid = Bid { fire_at: fire_at.map(whole_micros), owner: owner.to_owned(), token };
-        let claimed = self.edit(job, move |job| rules::claim(job, &bid, terms.now(), &terms)).await?;
+        let request = ClaimRequest { fire_at: fire_at.map(whole_micros), owner: owner.to_owned(), token };
+        let claimed = self.edit(job, move |job| rules::claim(job, &request, terms.now(), &terms)).await?;
         Ok(claimed.unwrap_or(ClaimResult::Refused(ClaimRefusal::Gone)))
     }
 
@@ -106,11 +106,11 @@ impl<B: Backend> JobStore for B {
         Ok(dispatched.unwrap_or(false))
     }
 
-    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault> {
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<MarkResult, Fault> {
         let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
         let marked =
             self.edit(&job, move |job| rules::mark(job, &claim, &outcome, terms.now(), &terms)).await?;
-        Ok(marked.unwrap_or(Marked::Fenced))
+        Ok(marked.unwrap_or(MarkResult::Fenced))
     }
 
     async fn due(&self, owner: &str) -> Result<Vec<DueJob>, Fault> {
@@ -129,8 +129,8 @@ impl<B: Backend> JobStore for B {
 
 fn kept(changed: Result<Job, Fault>) -> RuleResult<Result<Job, Fault>> {
     match changed {
-        Ok(job) => RuleResult { answer: Ok(job.clone()), then: Then::Keep(job) },
-        Err(fault) => RuleResult { answer: Err(fault), then: Then::Same },
+        Ok(job) => RuleResult { answer: Ok(job.clone()), change: RecordChange::Keep(job) },
+        Err(fault) => RuleResult { answer: Err(fault), change: RecordChange::Same },
     }
 }
 

@@ -5,7 +5,7 @@ use posthouse_wire::{Action, CorrelationId, DispatchId, EntryId, Event, MessageI
 use serde_json::Map;
 
 use super::{MemoryConnector, RequestedAction};
-use crate::Declined;
+use crate::DeliveryDeclined;
 
 impl RequestedAction {
     /// Id of the question that this action answers, if it is an answer.
@@ -20,7 +20,12 @@ impl RequestedAction {
 impl MemoryConnector {
     /// Delivers a message of the program `from`, to be absorbed ([`PayloadKind::Augment`]) or carried out
     /// ([`PayloadKind::Template`]). Returns when the agent has accepted or declined it.
-    pub async fn notify(&self, from: &str, kind: PayloadKind, text: &str) -> Result<EntryId, Declined> {
+    pub async fn notify(
+        &self,
+        from: &str,
+        kind: PayloadKind,
+        text: &str,
+    ) -> Result<EntryId, DeliveryDeclined> {
         let entry = self.new_entry();
         let posted = Posted {
             kind,
@@ -33,7 +38,7 @@ impl MemoryConnector {
 
     /// Delivers a question of the program `from`, in a conversation of its own. [`answer`](Self::answer)
     /// waits for the agent's answer.
-    pub async fn ask(&self, from: &str, text: &str) -> Result<CorrelationId, Declined> {
+    pub async fn ask(&self, from: &str, text: &str) -> Result<CorrelationId, DeliveryDeclined> {
         let entry = self.new_entry();
         let question = CorrelationId::from(format!("question-of-{entry}"));
         let meta = Meta { correlation_id: Some(question.clone()), ..meta(&entry, from) };
@@ -64,7 +69,7 @@ impl MemoryConnector {
         conversation: &str,
         posted: Posted,
         text: &str,
-    ) -> Result<EntryId, Declined> {
+    ) -> Result<EntryId, DeliveryDeclined> {
         let source = Source {
             platform: "post".into(),
             chat_id: Some(format!("post-{conversation}").into()),

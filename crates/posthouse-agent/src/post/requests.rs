@@ -146,7 +146,7 @@ fn fresh() -> String {
 
 #[cfg(test)]
 mod tests {
-    use posthouse_wire::delivery::When;
+    use posthouse_wire::delivery::WakeTime;
     use serde_json::json;
 
     use super::*;
@@ -157,7 +157,7 @@ mod tests {
         let notify = Notify { wait, ..Notify::new("heron", "hi") };
         let expected = json!({ "agent": "heron", "message": "hi", "kind": "augment", "wait": 1.2 });
         assert_eq!(serde_json::to_value(&notify).unwrap(), expected);
-        let opts = WakeOpts { context: Some("now".into()), when: When::At(7), session_id: None };
+        let opts = WakeOpts { context: Some("now".into()), when: WakeTime::At(7), session_id: None };
         let wake = Wake { opts, ..Wake::new("heron@desk") };
         let expected = json!({ "agent": "heron@desk", "context": "now", "when": 7 });
         assert_eq!(serde_json::to_value(&wake).unwrap(), expected);

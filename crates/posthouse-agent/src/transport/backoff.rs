@@ -24,7 +24,7 @@ pub(super) enum ConnectionEnd {
 
 /// Next step after an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum ReconnectStep {
     DialAfter(Duration),
     Stop,
     Revoked,
@@ -44,7 +44,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Decides from how an attempt ended, and from whether the server accepted the agent during it.
-    pub(super) fn after(&mut self, end: &ConnectionEnd, accepted: bool) -> Next {
+    pub(super) fn after(&mut self, end: &ConnectionEnd, accepted: bool) -> ReconnectStep {
         if accepted {
             self.failures = 0;
             self.struck = false;
@@ -54,25 +54,25 @@ impl Backoff {
             self.superseded = 0;
         }
         match end {
-            ConnectionEnd::Stopped => Next::Stop,
+            ConnectionEnd::Stopped => ReconnectStep::Stop,
             // Before the first handshake the agent may simply not be provisioned yet. After one, a refusal
             // counts only if a fresh token is refused as well.
             ConnectionEnd::Refused { expired: false } if self.ever_accepted => {
                 if self.struck {
-                    return Next::Revoked;
+                    return ReconnectStep::Revoked;
                 }
                 self.struck = true;
-                Next::DialAfter(jittered(FIRST))
+                ReconnectStep::DialAfter(jittered(FIRST))
             }
             ConnectionEnd::Superseded => {
                 let pause = LONGEST * 2u32.saturating_pow(self.superseded.min(10));
                 self.superseded += 1;
-                Next::DialAfter(jittered(pause.min(LONGEST_SUPERSEDED)))
+                ReconnectStep::DialAfter(jittered(pause.min(LONGEST_SUPERSEDED)))
             }
             ConnectionEnd::Refused { .. } | ConnectionEnd::Fell(_) => {
                 let pause = FIRST * 2u32.saturating_pow(self.failures.min(10));
                 self.failures += 1;
-                Next::DialAfter(jittered(pause.min(LONGEST)))
+                ReconnectStep::DialAfter(jittered(pause.min(LONGEST)))
             }
         }
     }
@@ -94,8 +94,8 @@ mod tests {
         ConnectionEnd::Fell(Fault::Fell("test".into()))
     }
 
-    fn near(next: Next, seconds: u64) {
-        let Next::DialAfter(pause) = next else {
+    fn near(next: ReconnectStep, seconds: u64) {
+        let ReconnectStep::DialAfter(pause) = next else {
             panic!("expected a redial after {seconds} s, got {next:?}")
         };
         let full = Duration::from_secs(seconds);
@@ -124,7 +124,7 @@ mod tests {
         let mut backoff = Backoff::default();
         near(backoff.after(&ConnectionEnd::Refused { expired: false }, true), 1);
         near(backoff.after(&fell(), false), 1);
-        assert_eq!(backoff.after(&ConnectionEnd::Refused { expired: false }, false), Next::Revoked);
+        assert_eq!(backoff.after(&ConnectionEnd::Refused { expired: false }, false), ReconnectStep::Revoked);
 
         let mut backoff = Backoff::default();
         near(backoff.after(&ConnectionEnd::Refused { expired: false }, true), 1);

@@ -13,7 +13,7 @@ use posthouse_wire::passthrough::Forward;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::connection::PendingFrames;
-use super::{Declined, EntryState, Inbound, InboundHandler, SeenEntries};
+use super::{DeliveryDeclined, EntryState, Inbound, InboundHandler, SeenEntries};
 
 /// The server never has more than a window (64) of unacknowledged deliveries. If it does, the socket is not
 /// read further until there is room.
@@ -139,7 +139,7 @@ async fn deliver(
     shared: &DeliveryState,
     handler: &dyn InboundHandler,
     delivery: QueuedDelivery,
-) -> Result<(), Declined> {
+) -> Result<(), DeliveryDeclined> {
     let mut accepting = match delivery {
         QueuedDelivery::Event(inbound) => handler.inbound(inbound),
         QueuedDelivery::Forward { forward, .. } => handler.forwarded(*forward),
@@ -153,14 +153,14 @@ async fn deliver(
 }
 
 impl DeliveryState {
-    fn settle(&self, entry: Option<EntryId>, result: Result<(), Declined>) {
+    fn settle(&self, entry: Option<EntryId>, result: Result<(), DeliveryDeclined>) {
         if let Some(entry) = entry {
             match result {
                 Ok(()) => {
                     self.seen.lock().accept(&entry);
                     self.frames.acknowledge(entry);
                 }
-                Err(Declined) => {
+                Err(DeliveryDeclined) => {
                     tracing::warn!(entry.id = %entry, "entry declined; the server will deliver it again");
                     self.seen.lock().forget(&entry);
                 }

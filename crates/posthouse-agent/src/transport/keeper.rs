@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::{Backoff, ConnectionEnd, Next};
+use super::backoff::{Backoff, ConnectionEnd, ReconnectStep};
 use super::connection::RelayConnection;
 use super::dial::ServerAddress;
-use super::socket::{self, Pulse};
+use super::socket::{self, SocketState};
 use super::{ConnectionState, Fault};
 
 /// Runs until `stop` or until the credential is revoked. After `stop`, the caller sets the state.
@@ -20,21 +20,21 @@ pub(super) async fn keep(
     let mut backoff = Backoff::default();
     loop {
         connection.state.send_replace(ConnectionState::Dialing);
-        let pulse = Pulse::default();
+        let pulse = SocketState::default();
         let end = try_once(&connection, &address, &pulse, &stop).await;
         connection.frames.forget_asides();
         let next = backoff.after(&end, pulse.accepted());
         *connection.last_fault.lock() = fault(&end);
         let pause = match next {
-            Next::Stop => return,
-            Next::Revoked => {
+            ReconnectStep::Stop => return,
+            ReconnectStep::Revoked => {
                 tracing::error!(gateway.id = %connection.settings.gateway, "credential revoked; not reconnecting");
                 *connection.last_fault.lock() = Fault::Revoked;
                 connection.state.send_replace(ConnectionState::Revoked);
                 connection.requests.give_up();
                 return;
             }
-            Next::DialAfter(pause) => pause,
+            ReconnectStep::DialAfter(pause) => pause,
         };
         tracing::warn!(gateway.id = %connection.settings.gateway, "{}; reconnecting in {pause:?}", fault(&end));
         // The timer is registered before `Waiting` becomes visible, so that a test which then advances the
@@ -55,7 +55,7 @@ pub(super) async fn keep(
 async fn try_once(
     connection: &RelayConnection,
     address: &ServerAddress,
-    pulse: &Pulse,
+    pulse: &SocketState,
     stop: &CancellationToken,
 ) -> ConnectionEnd {
     let dialed = tokio::select! {

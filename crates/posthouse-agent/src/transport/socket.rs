@@ -31,12 +31,12 @@ const CLOSING: Duration = Duration::from_secs(2);
 
 /// State shared by reader and writer.
 #[derive(Default)]
-pub(super) struct Pulse {
+pub(super) struct SocketState {
     heard: AtomicBool,
     accepted: AtomicBool,
 }
 
-impl Pulse {
+impl SocketState {
     /// The server has described one of the agent's identities on this socket.
     pub(super) fn accepted(&self) -> bool {
         self.accepted.load(Ordering::Acquire)
@@ -47,7 +47,7 @@ impl Pulse {
 pub(super) async fn hold(
     connection: &RelayConnection,
     socket: WebSocketStream<stream::Stream>,
-    pulse: &Pulse,
+    pulse: &SocketState,
     stop: &CancellationToken,
 ) -> ConnectionEnd {
     let (mut sink, mut stream) = socket.split();
@@ -89,7 +89,7 @@ pub(super) async fn hold(
 async fn write<S>(
     connection: &RelayConnection,
     sink: &mut S,
-    pulse: &Pulse,
+    pulse: &SocketState,
     stop: &CancellationToken,
 ) -> Result<ConnectionEnd, ConnectionEnd>
 where
@@ -173,7 +173,7 @@ where
     }
 }
 
-async fn read<S>(connection: &RelayConnection, stream: &mut S, pulse: &Pulse) -> ConnectionEnd
+async fn read<S>(connection: &RelayConnection, stream: &mut S, pulse: &SocketState) -> ConnectionEnd
 where
     S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
 {
@@ -205,7 +205,7 @@ where
     ConnectionEnd::Fell(Fault::Fell("the server closed the connection".into()))
 }
 
-async fn take(connection: &RelayConnection, frame: ToGateway, pulse: &Pulse) {
+async fn take(connection: &RelayConnection, frame: ToGateway, pulse: &SocketState) {
     match frame {
         ToGateway::Descriptor(descriptor) => {
             connection.learn(*descriptor);

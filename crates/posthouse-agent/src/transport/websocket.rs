@@ -34,10 +34,10 @@ pub struct WebSocketTransport(Arc<Handle>);
 struct Handle {
     connection: Arc<RelayConnection>,
     address: Arc<ServerAddress>,
-    keeper: Mutex<Option<Keeper>>,
+    keeper: Mutex<Option<ConnectionTask>>,
 }
 
-struct Keeper {
+struct ConnectionTask {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -92,7 +92,7 @@ impl WebSocketTransport {
 
     async fn close(&self, state: ConnectionState) {
         let keeper = self.0.keeper.lock().take();
-        if let Some(Keeper { stop, task }) = keeper {
+        if let Some(ConnectionTask { stop, task }) = keeper {
             stop.cancel();
             // The task ends by itself. A panic in it has already been reported.
             let _ = task.await;
@@ -158,7 +158,7 @@ impl RelayTransport for WebSocketTransport {
                 connection.state.send_replace(ConnectionState::Dialing);
                 let stop = CancellationToken::new();
                 let task = tokio::spawn(keep(connection.clone(), self.0.address.clone(), stop.clone()));
-                *keeper = Some(Keeper { stop, task });
+                *keeper = Some(ConnectionTask { stop, task });
             } else if connection.state.send_if_modified(|state| {
                 let waiting = *state == ConnectionState::Waiting;
                 if waiting {

@@ -8,7 +8,7 @@ use posthouse_agent::wire::session_key;
 use posthouse_agent::wire::{
     Action, Descriptor, EntryId, Event, FromGateway, Outcome, SessionKey, ToGateway,
 };
-use posthouse_agent::{Agent, ConnectionState, Declined, Fault, MemoryConnector, Message, Tag};
+use posthouse_agent::{Agent, ConnectionState, DeliveryDeclined, Fault, MemoryConnector, Message, Tag};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::test_server::{TestServer, said, soon, source};
@@ -266,7 +266,7 @@ async fn asked_to_stop_it_pauses_the_server_finishes_its_turns_and_takes_nothing
     }
     tokio::task::yield_now().await;
     assert!(!running.is_finished());
-    assert_eq!(soon(server.deliver(in_chat("c2", "too late"))).await, Err(Declined));
+    assert_eq!(soon(server.deliver(in_chat("c2", "too late"))).await, Err(DeliveryDeclined));
     gate.notify_one();
     assert_eq!(soon(running).await.unwrap(), Ok(()));
     assert_eq!(server.actions().last().unwrap().content(), Some("finished"));

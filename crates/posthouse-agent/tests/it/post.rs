@@ -12,7 +12,7 @@ use posthouse_agent::post::{
     NoToken, Notify, NotifyResponse, QuestionRecord, QuestionState, ReceiptQuery, ReceiptState, ReplyKind,
     TokenSource, Wake, WakeResponse,
 };
-use posthouse_agent::wire::delivery::{AgentStatus, DeliveryReceipt, Payload, WakeOpts, When};
+use posthouse_agent::wire::delivery::{AgentStatus, DeliveryReceipt, Payload, WakeOpts, WakeTime};
 use posthouse_agent::wire::{DispatchId, Secret};
 use serde_json::{Value, json};
 
@@ -266,7 +266,7 @@ async fn post_a_credential_that_is_not_known_is_refused_and_never_shown() {
 #[tokio::test]
 async fn post_a_wake_says_whether_the_agent_was_woken() {
     let server = FakeServer::open().await;
-    let opts = WakeOpts { context: Some("the door".into()), when: When::Immediate, session_id: None };
+    let opts = WakeOpts { context: Some("the door".into()), when: WakeTime::Immediate, session_id: None };
     let request = Wake { opts, wait: Some(seconds(5)), ..Wake::new("heron@desk") };
     let woken = soon(server.client().wake(&request)).await.unwrap();
     assert!(woken.receipt.woken);

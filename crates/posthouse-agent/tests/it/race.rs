@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use posthouse_agent::jobs::{
-    ClaimRefusal, ClaimResult, JobClaim, JobStore, JsonFile, Marked, NewJob, Overlap, Policy, RunOutcome,
+    ClaimRefusal, ClaimResult, JobClaim, JobStore, JsonFile, MarkResult, NewJob, Overlap, Policy, RunOutcome,
     Terms,
 };
 use posthouse_agent::wire::id::JobId;
@@ -135,7 +135,7 @@ async fn try_every_fire(store: Arc<dyn JobStore>, jobs: Vec<JobId>) -> Vec<Run> 
             let Some(claim) = claim(&*store, job, fire_at).await else { continue };
             assert!(store.dispatch(&claim).await.unwrap());
             runs.push((place, fire));
-            assert!(matches!(store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Kept(_)));
+            assert!(matches!(store.mark(&claim, RunOutcome::ok()).await.unwrap(), MarkResult::Kept(_)));
         }
     }
     runs

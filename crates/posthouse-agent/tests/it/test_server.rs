@@ -12,7 +12,7 @@ use posthouse_agent::wire::{
     ChatId, Descriptor, EntryId, Event, FromGateway, Secret, SessionKey, Source, ToGateway,
 };
 use posthouse_agent::{
-    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
+    BotIdentity, DeliveryDeclined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
 };
 use posthouse_time::{Moment, Timepiece};
 use tokio::net::{TcpListener, TcpStream};
@@ -199,7 +199,7 @@ pub fn source(platform: &str, chat: &str) -> Source {
 pub struct ReceivedByAgent {
     pub events: mpsc::UnboundedReceiver<Inbound>,
     pub interrupts: mpsc::UnboundedReceiver<(SessionKey, ChatId)>,
-    verdicts: mpsc::UnboundedSender<Result<(), Declined>>,
+    verdicts: mpsc::UnboundedSender<Result<(), DeliveryDeclined>>,
     most_in_hand: Arc<AtomicUsize>,
 }
 
@@ -214,7 +214,7 @@ impl ReceivedByAgent {
     }
 
     pub fn declines(&self) {
-        self.verdicts.send(Err(Declined)).unwrap();
+        self.verdicts.send(Err(DeliveryDeclined)).unwrap();
     }
 
     /// Nothing else was handed over: entries are handled in order, and a marker that is brought now is next.
@@ -232,7 +232,7 @@ impl ReceivedByAgent {
 struct Listener {
     events: mpsc::UnboundedSender<Inbound>,
     interrupts: mpsc::UnboundedSender<(SessionKey, ChatId)>,
-    verdicts: tokio::sync::Mutex<mpsc::UnboundedReceiver<Result<(), Declined>>>,
+    verdicts: tokio::sync::Mutex<mpsc::UnboundedReceiver<Result<(), DeliveryDeclined>>>,
     in_hand: AtomicUsize,
     most_in_hand: Arc<AtomicUsize>,
 }
@@ -254,11 +254,11 @@ pub fn listen(transport: &dyn RelayTransport) -> ReceivedByAgent {
 
 #[async_trait]
 impl InboundHandler for Listener {
-    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+    async fn inbound(&self, inbound: Inbound) -> Result<(), DeliveryDeclined> {
         let in_hand = self.in_hand.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_in_hand.fetch_max(in_hand, Ordering::SeqCst);
         let _ = self.events.send(inbound);
-        let verdict = self.verdicts.lock().await.recv().await.unwrap_or(Err(Declined));
+        let verdict = self.verdicts.lock().await.recv().await.unwrap_or(Err(DeliveryDeclined));
         self.in_hand.fetch_sub(1, Ordering::SeqCst);
         verdict
     }

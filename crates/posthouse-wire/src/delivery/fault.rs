@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A delivery failed for an operational reason. A substrate that only lacks a feature degrades instead.
+/// A delivery failed for an operational reason. A receiver that only lacks a feature degrades instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryFailed {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{CorrelationId, DispatchId};
 
-/// Kind of a payload. The set is closed: a substrate refuses any other kind.
+/// Kind of a payload. The set is closed: a receiver refuses any other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PayloadKind {

@@ -6,14 +6,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::CorrelationId;
 
-/// Receipt for a delivery that the substrate accepted.
+/// Receipt for a delivery that the receiver accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryReceipt {
-    /// Time of the substrate's acknowledgement, in ms.
+    /// Time of the receiver's acknowledgement, in ms.
     pub delivered_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<String>,
-    /// The session that got it, if the substrate knows.
+    /// The session that got it, if the receiver knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Accepted, but not pushed to the agent yet. Not a failure.
@@ -28,8 +28,8 @@ pub struct DeliveryReceipt {
 pub struct WakeOpts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    #[serde(default, skip_serializing_if = "When::is_immediate")]
-    pub when: When,
+    #[serde(default, skip_serializing_if = "WakeTime::is_immediate")]
+    pub when: WakeTime,
     /// Takes precedence over a session in the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -37,38 +37,38 @@ pub struct WakeOpts {
 
 /// Time of a wake: `"immediate"`, or ms since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum When {
+pub enum WakeTime {
     #[default]
     Immediate,
     At(i64),
 }
 
-impl When {
+impl WakeTime {
     fn is_immediate(&self) -> bool {
-        *self == When::Immediate
+        *self == WakeTime::Immediate
     }
 }
 
-impl Serialize for When {
+impl Serialize for WakeTime {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            When::Immediate => to.serialize_str("immediate"),
-            When::At(ms) => to.serialize_i64(*ms),
+            WakeTime::Immediate => to.serialize_str("immediate"),
+            WakeTime::At(ms) => to.serialize_i64(*ms),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for When {
+impl<'de> Deserialize<'de> for WakeTime {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum AsRead {
+        enum WakeTimeAsRead {
             Word(String),
             At(i64),
         }
-        match AsRead::deserialize(from) {
-            Ok(AsRead::At(ms)) => Ok(When::At(ms)),
-            Ok(AsRead::Word(word)) if word == "immediate" => Ok(When::Immediate),
+        match WakeTimeAsRead::deserialize(from) {
+            Ok(WakeTimeAsRead::At(ms)) => Ok(WakeTime::At(ms)),
+            Ok(WakeTimeAsRead::Word(word)) if word == "immediate" => Ok(WakeTime::Immediate),
             _ => Err(serde::de::Error::custom("`when` must be \"immediate\" or a time in milliseconds")),
         }
     }
@@ -140,8 +140,8 @@ mod tests {
     fn a_time_of_waking_is_a_word_or_a_number_and_what_is_unset_is_absent() {
         let read = |text| serde_json::from_str::<WakeOpts>(text);
         assert_eq!(read("{}").unwrap(), WakeOpts::default());
-        assert_eq!(read(r#"{"when":"immediate"}"#).unwrap().when, When::Immediate);
-        assert_eq!(read(r#"{"when":1767225600000}"#).unwrap().when, When::At(1_767_225_600_000));
+        assert_eq!(read(r#"{"when":"immediate"}"#).unwrap().when, WakeTime::Immediate);
+        assert_eq!(read(r#"{"when":1767225600000}"#).unwrap().when, WakeTime::At(1_767_225_600_000));
         assert!(read(r#"{"when":"tomorrow"}"#).is_err());
         assert_eq!(serde_json::to_string(&WakeOpts::default()).unwrap(), "{}");
         let plain = DeliveryReceipt { delivered_at: 7, ..DeliveryReceipt::default() };

@@ -5,7 +5,7 @@
 /// A line is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line longer than {limit} bytes")]
-pub struct Overlong {
+pub struct LineTooLong {
     pub limit: usize,
 }
 
@@ -27,7 +27,7 @@ impl LineAssembler {
     }
 
     /// Passes every line that `message` completes to `take`, without blank lines.
-    pub fn push(&mut self, message: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), Overlong> {
+    pub fn push(&mut self, message: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), LineTooLong> {
         let mut rest = message;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (head, tail) = (&rest[..end], &rest[end + 1..]);
@@ -46,8 +46,8 @@ impl LineAssembler {
         Ok(())
     }
 
-    fn check(&self, more: usize) -> Result<(), Overlong> {
-        if self.begun.len() + more > self.limit { Err(Overlong { limit: self.limit }) } else { Ok(()) }
+    fn check(&self, more: usize) -> Result<(), LineTooLong> {
+        if self.begun.len() + more > self.limit { Err(LineTooLong { limit: self.limit }) } else { Ok(()) }
     }
 }
 
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_line_past_the_limit_is_refused_whether_ended_or_not() {
-        assert_eq!(LineAssembler::new(3).push(b"abcd", |_| ()), Err(Overlong { limit: 3 }));
-        assert_eq!(LineAssembler::new(3).push(b"abcd\n", |_| ()), Err(Overlong { limit: 3 }));
+        assert_eq!(LineAssembler::new(3).push(b"abcd", |_| ()), Err(LineTooLong { limit: 3 }));
+        assert_eq!(LineAssembler::new(3).push(b"abcd\n", |_| ()), Err(LineTooLong { limit: 3 }));
         assert_eq!(LineAssembler::new(3).push(b"abc\nabc\n", |_| ()), Ok(()));
         let mut lines = LineAssembler::new(3);
         lines.push(b"ab", |_| ()).unwrap();

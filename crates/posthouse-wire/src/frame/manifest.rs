@@ -56,12 +56,6 @@ impl CommandManifest {
         }
         Some(Self(kept))
     }
-
-    /// Reads a manifest from the JSON that it was stored as.
-    pub fn from_stored(text: &str) -> Self {
-        let raw: Option<&RawValue> = serde_json::from_str(text).ok();
-        Self::read(raw).unwrap_or_default()
-    }
 }
 
 fn entry(raw: &RawValue) -> Option<CommandEntry> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures_util::future::{BoxFuture, ready};
 use posthouse_agent::{
-    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
+    BotIdentity, DeliveryDeclined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
 };
 use posthouse_wire::{ChatId, SessionKey};
 
@@ -34,7 +34,7 @@ impl SdkAgents {
                 .fronting([BotIdentity::new(PLATFORM, agent.bot.clone())])
                 .window(window);
             let line = WebSocketTransport::new(settings)?;
-            line.set_inbound_handler(Arc::new(Taker(Arc::clone(tally))));
+            line.set_inbound_handler(Arc::new(CountingHandler(Arc::clone(tally))));
             line.connect().await.context("an agent could not connect")?;
             lines.push(line);
         }
@@ -69,11 +69,11 @@ pub async fn everything_received(tally: &MessageTally) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Taker(Arc<MessageTally>);
+struct CountingHandler(Arc<MessageTally>);
 
-impl InboundHandler for Taker {
+impl InboundHandler for CountingHandler {
     // Written without `async`: nothing is awaited, so the future is ready at once.
-    fn inbound<'a, 'b>(&'a self, inbound: Inbound) -> BoxFuture<'b, Result<(), Declined>>
+    fn inbound<'a, 'b>(&'a self, inbound: Inbound) -> BoxFuture<'b, Result<(), DeliveryDeclined>>
     where
         'a: 'b,
         Self: 'b,

@@ -26,7 +26,7 @@ pub struct LoadedServer {
 }
 
 /// Result of one load.
-pub struct Yield {
+pub struct LoadResult {
     pub messages: u64,
     /// Until the last message was acknowledged.
     pub took: Duration,
@@ -35,9 +35,9 @@ pub struct Yield {
     pub answers: Vec<u64>,
 }
 
-impl Yield {
+impl LoadResult {
     /// Several loads combined.
-    pub fn of(loads: impl IntoIterator<Item = Yield>) -> Self {
+    pub fn of(loads: impl IntoIterator<Item = LoadResult>) -> Self {
         let mut all = Self { messages: 0, took: Duration::ZERO, cpu: Duration::ZERO, answers: Vec::new() };
         for load in loads {
             all.messages += load.messages;
@@ -80,12 +80,12 @@ impl LoadedServer {
     }
 
     /// Posts for `span`, and waits until everything is acknowledged.
-    pub async fn load(&mut self, span: Duration) -> anyhow::Result<Yield> {
+    pub async fn load(&mut self, span: Duration) -> anyhow::Result<LoadResult> {
         load(&self.server, &mut self.posters, &self.tally, span).await
     }
 
     /// The same with other posters.
-    pub async fn load_by(&mut self, others: &mut Posters, span: Duration) -> anyhow::Result<Yield> {
+    pub async fn load_by(&mut self, others: &mut Posters, span: Duration) -> anyhow::Result<LoadResult> {
         load(&self.server, others, &self.tally, span).await
     }
 
@@ -102,14 +102,14 @@ async fn load(
     posters: &mut Posters,
     tally: &Arc<MessageTally>,
     span: Duration,
-) -> anyhow::Result<Yield> {
+) -> anyhow::Result<LoadResult> {
     let before = tally.count_answered();
     let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
     let answers = posters.closed_loop(span, tally).await?;
     everything_acknowledged(server, tally).await?;
     let took = watch.elapsed();
     let cpu = server.cpu()?.saturating_sub(cpu);
-    Ok(Yield { messages: tally.count_answered() - before, took, cpu, answers })
+    Ok(LoadResult { messages: tally.count_answered() - before, took, cpu, answers })
 }
 
 pub async fn measure(

@@ -15,7 +15,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::fixtures::{BenchFolder, Plan, ServerFixture};
-use super::peak::{LoadedServer, WARM_UP, Yield};
+use super::peak::{LoadResult, LoadedServer, WARM_UP};
 use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
 use super::{machine, print_progress, process};
 
@@ -83,7 +83,7 @@ async fn measure(args: &PostArgs) -> anyhow::Result<()> {
 }
 
 /// Both loads in turn, on one server.
-async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
+async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[LoadResult; 2]> {
     let plan = Plan { loaded: args.agents, chats: args.posters, shared: false, idle: 0 };
     let fixture = ServerFixture::prepare(bench_folder, plan).await?;
     let passes = programs::passes(&fixture).await?;
@@ -110,12 +110,12 @@ async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[Y
         }
     }
     loaded.stop().await?;
-    let [relay, post] = [relay, post].map(Yield::of);
+    let [relay, post] = [relay, post].map(LoadResult::of);
     programs::every_receipt_is_acknowledged(&fixture, warm_up + post.messages).await?;
     Ok([relay, post])
 }
 
-fn report_load(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &Yield) {
+fn report_load(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &LoadResult) {
     report.figure(part, rate, load.rate(), "/s");
     report.figure(part, cpu, load.cpu_micros(), "us/msg");
 }

@@ -20,7 +20,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(10);
 /// Limit until everything is acknowledged.
 const SETTLE_WITHIN: Duration = Duration::from_secs(120);
-/// One tenant makes most of the load of a benchmark. With its quotas in force, they would be what is measured.
+/// Raised so that the benchmark does not measure the quotas: one tenant makes most of its load.
 const UNLIMITED: [&str; 8] = [
     "POSTHOUSE_LIMITS__MESSAGES_PER_MINUTE",
     "POSTHOUSE_LIMITS__AGENT_MESSAGES_PER_MINUTE",
@@ -70,7 +70,7 @@ impl ServerProcess {
         let watch = Stopwatch::start();
         let mut child = command.spawn().context("the server did not start")?;
         let stdout = child.stdout.take().context("the child has no pipe")?;
-        let mut guard = Unready(Some(child));
+        let mut guard = StartingServer(Some(child));
         let reading = tokio::task::spawn_blocking(move || {
             let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
             stdout.read_line(&mut line).map(|_| (line, watch.elapsed(), stdout.into_inner()))
@@ -153,9 +153,9 @@ impl Drop for ServerProcess {
 }
 
 /// A child that is not ready yet.
-struct Unready(Option<Child>);
+struct StartingServer(Option<Child>);
 
-impl Drop for Unready {
+impl Drop for StartingServer {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             end(child);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::RelayArgs;
 use super::fixtures::{BenchFolder, Plan, ServerFixture};
-use super::peak::{LoadedServer, Yield};
+use super::peak::{LoadResult, LoadedServer};
 use super::print_progress;
 use super::report::{Report, at_most};
 use super::stopwatch::Stopwatch;
@@ -43,7 +43,7 @@ pub async fn measure(
     for server in servers {
         server.stop().await?;
     }
-    let [small, large] = loads.map(|loads| Yield::of(loads).cpu_micros());
+    let [small, large] = loads.map(|loads| LoadResult::of(loads).cpu_micros());
     report.figure("tenants", format!("server CPU, {} enrolled", args.agents), small, "us/msg");
     report.figure("tenants", format!("server CPU, {} more enrolled", args.instances), large, "us/msg");
     report.judged("tenants", "large server against small", large / small, "x", at_most(1.2));

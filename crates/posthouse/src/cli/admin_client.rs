@@ -20,7 +20,7 @@ pub struct AdminClient {
 /// The call failed: no response, or an incomplete one.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
-pub struct Unreachable {
+pub struct CallFailed {
     words: String,
     /// The reason alone, without the address.
     pub cause: String,
@@ -63,7 +63,7 @@ impl AdminClient {
     }
 
     /// An access token with which the operator acts for a tenant, or the refusal.
-    pub async fn tenant_token(&self, tenant: &str) -> Result<(StatusCode, Value), Unreachable> {
+    pub async fn tenant_token(&self, tenant: &str) -> Result<(StatusCode, Value), CallFailed> {
         self.send(Method::POST, &["tenants", tenant, "token"], &[], Some(&json!({}))).await
     }
 
@@ -112,7 +112,7 @@ impl AdminClient {
         path: &[&str],
         query: &Query<'_>,
         body: Option<&Value>,
-    ) -> Result<(StatusCode, Value), Unreachable> {
+    ) -> Result<(StatusCode, Value), CallFailed> {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("admin").extend(path);
@@ -138,11 +138,11 @@ impl AdminClient {
 }
 
 /// The error of a call without a complete response. `sent`: the server may have received the request.
-pub fn unreachable_server(server: &Url, sent: bool, cause: Option<&str>) -> Unreachable {
+pub fn unreachable_server(server: &Url, sent: bool, cause: Option<&str>) -> CallFailed {
     let why = if sent { "the response is incomplete" } else { "is it running?" };
     let cause = cause.unwrap_or_default().to_owned();
     let shown = if cause.is_empty() { String::new() } else { format!(" ({cause})") };
-    Unreachable { words: format!("cannot reach the server at {server}: {why}{shown}"), cause }
+    CallFailed { words: format!("cannot reach the server at {server}: {why}{shown}"), cause }
 }
 
 /// The error of an answer that no Posthouse server gives.

@@ -224,7 +224,7 @@ pub fn split(bot: &str) -> anyhow::Result<(&str, &str)> {
 /// How the events of a bot arrive, and why. The Telegram guide quotes these texts.
 fn events(bot: &Value) -> &'static str {
     match (bot["polls"].as_bool(), bot["settings"]["mode"].as_str()) {
-        (Some(true), Some("poll")) => "by polling, as its mode says",
+        (Some(true), Some("poll")) => "by polling (mode = poll)",
         (Some(true), _) => {
             "by polling: the platform cannot call this server, which has no public https address"
         }
@@ -258,14 +258,18 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
     output.card(&bot, &parts)
 }
 
-type Given = BTreeMap<String, PathBuf>;
+type SecretFiles = BTreeMap<String, PathBuf>;
 
-fn read_secrets(given: &Given) -> anyhow::Result<Map<String, Value>> {
+fn read_secrets(given: &SecretFiles) -> anyhow::Result<Map<String, Value>> {
     given.iter().map(|(name, file)| Ok((name.clone(), read_secret(file)?.expose().into()))).collect()
 }
 
 /// Every secret that the platform needs, from its file or from a prompt.
-async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
+async fn secrets(
+    client: &AdminClient,
+    platform: &str,
+    given: SecretFiles,
+) -> anyhow::Result<Map<String, Value>> {
     let mut secrets = read_secrets(&given)?;
     let known = client.get(&["platforms", platform], &[]).await?;
     for need in known["secrets"].as_array().into_iter().flatten() {
@@ -351,7 +355,7 @@ mod tests {
         for (bot, said) in [
             (json!({ "polls": false, "settings": {} }), "by webhook"),
             (json!({ "polls": false, "settings": { "mode": "webhook" } }), "by webhook"),
-            (json!({ "polls": true, "settings": { "mode": "poll" } }), "by polling, as its mode says"),
+            (json!({ "polls": true, "settings": { "mode": "poll" } }), "by polling (mode = poll)"),
             (json!({ "polls": true, "settings": {} }), "by polling: the platform cannot call this server"),
             (
                 json!({ "polls": true, "settings": { "mode": "webhook" } }),

@@ -34,7 +34,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         settings: Option<PathBuf>,
         #[command(flatten)]
-        how: How,
+        options: ConnectorOptions,
     },
     /// Creates a webhook connector from a map of agents to URLs, as reference runtimes have it in
     /// HTTP_WEBHOOK_AGENTS
@@ -56,7 +56,7 @@ pub enum Command {
         #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
         timeout_ms: Option<u64>,
         #[command(flatten)]
-        how: How,
+        options: ConnectorOptions,
     },
     /// Lists connectors in the order in which the server tries them; `relay` always comes first
     #[command(after_help = "The list calls no connector: it shows only whether each can be opened. \
@@ -90,7 +90,7 @@ pub struct ConnectorSelector {
 
 /// Secrets of a new connector, and whether it must be healthy.
 #[derive(Args)]
-pub struct How {
+pub struct ConnectorOptions {
     /// File with the value of the Authorization header that it sends
     #[arg(long, value_name = "FILE")]
     authorization_file: Option<PathBuf>,
@@ -128,17 +128,17 @@ impl ConnectorKind {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { name, tenant, kind, settings, how } => {
+            Command::Create { name, tenant, kind, settings, options } => {
                 let settings = settings.as_deref().map(read_settings).transpose()?.unwrap_or_default();
-                let body = how.body(&tenant, &name, kind, settings)?;
+                let body = options.body(&tenant, &name, kind, settings)?;
                 show(output, &client.post(&["connectors"], &[], &body).await?)
             }
-            Command::Import { file, tenant, name, timeout_ms, how } => {
+            Command::Import { file, tenant, name, timeout_ms, options } => {
                 let mut settings = Map::from_iter([("agents".to_owned(), read_agents(&file)?.into())]);
                 if let Some(timeout) = timeout_ms {
                     settings.insert("timeout_ms".to_owned(), timeout.into());
                 }
-                let body = how.body(&tenant, &name, ConnectorKind::Webhook, settings)?;
+                let body = options.body(&tenant, &name, ConnectorKind::Webhook, settings)?;
                 show(output, &client.post(&["connectors"], &[], &body).await?)
             }
             Command::List { tenant } => {
@@ -183,7 +183,7 @@ impl ConnectorSelector {
     }
 }
 
-impl How {
+impl ConnectorOptions {
     fn body(
         &self,
         tenant: &str,

@@ -40,7 +40,7 @@ pub enum Command {
         /// The tenant's name, or its id (ten_…)
         tenant: String,
         /// Which other agents of the tenant an agent may write to with its own credential
-        #[arg(long, value_enum, value_name = "WHOM", group = "what")]
+        #[arg(long, value_enum, value_name = "PEERS", group = "what")]
         peer_post: Option<PeerPostArg>,
         /// Storage limit of the tenant in bytes, or `default` for the server's `storage.tenant_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
@@ -177,22 +177,24 @@ impl Command {
                 }
                 let only_limits = change.len() == usize::from(!names.is_empty());
                 let changed = client.patch(&["tenants", &tenant], &[], &json!(change)).await?;
-                let set = limits::sentence(&changed, &names);
-                if only_limits {
-                    return output.done(&changed, &format!("the limits of {tenant} are now: {set}"));
+                let mut lines = vec![format!("changed tenant {tenant}")];
+                if !only_limits {
+                    let settings = [
+                        ("peer post", "peer_post"),
+                        ("storage limit in bytes", "storage_limit_bytes"),
+                        ("limit of files in bytes", "media_limit_bytes"),
+                        ("provisioning of new agents", "provisioning"),
+                    ];
+                    lines.extend(settings.map(|(title, name)| {
+                        let value = &changed[name];
+                        format!(
+                            "  {title}: {}",
+                            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+                        )
+                    }));
                 }
-                let [whom, limit, files, mode] =
-                    ["peer_post", "storage_limit_bytes", "media_limit_bytes", "provisioning"]
-                        .map(|name| &changed[name]);
-                let (whom, mode) = (whom.as_str().unwrap_or_default(), mode.as_str().unwrap_or_default());
-                output.done(
-                    &changed,
-                    &format!(
-                        "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes, and files \
-                         of {files} bytes; provisioning of new agents is {mode}{}{set}",
-                        if set.is_empty() { "" } else { "; " }
-                    ),
-                )
+                lines.extend(limits::lines(&changed, &names).map(|limit| format!("  {limit}")));
+                output.done(&changed, &lines.join("\n"))
             }
             Command::Remove { tenant } => {
                 let removed = client.delete(&["tenants", &tenant], &[]).await?;

@@ -7,7 +7,7 @@ use clap::Args;
 use posthouse_agent::post::Wake;
 use posthouse_time::{Span, Timepiece};
 use posthouse_wire::cron::FireAt;
-use posthouse_wire::delivery::{WakeOpts, When};
+use posthouse_wire::delivery::{WakeOpts, WakeTime};
 use serde_json::json;
 
 use super::message_text;
@@ -50,7 +50,7 @@ impl WakeArgs {
         let mut request = Wake {
             opts: WakeOpts {
                 context,
-                when: when.map_or(When::Immediate, When::At),
+                when: when.map_or(WakeTime::Immediate, WakeTime::At),
                 session_id: self.session,
             },
             connectors: recipient.only_connectors(),

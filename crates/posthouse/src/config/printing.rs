@@ -9,7 +9,8 @@ use super::{Config, ValueOrigin};
 /// The file that `posthouse init` writes. It sets nothing, because defaults may change with the program.
 pub const FRESH: &str = "\
 # Settings of this Posthouse server. `posthouse config print --example` shows every one of them.
-# Any of them can also be said by the environment: relay.ack_lease is POSTHOUSE_RELAY__ACK_LEASE.
+# Every setting except `identity.issuers` can also be set by an environment variable: the name in capitals after
+# `POSTHOUSE_`, with `__` between section and key. relay.ack_lease is POSTHOUSE_RELAY__ACK_LEASE.
 
 [server]
 # listen = \"127.0.0.1:7678\"
@@ -17,7 +18,7 @@ pub const FRESH: &str = "\
 # public_url = \"https://post.example\"
 
 [vault]
-# Keep a copy of this file apart from the backups: without it nothing sealed can be opened.
+# Keep a copy of this file apart from the backups: without it the stored secrets cannot be decrypted.
 key_file = \"vault.key\"
 ";
 

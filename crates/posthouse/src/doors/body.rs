@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
-use super::budget::{BodySender, ByteBudget, NoRoom, ReservedBytes};
+use super::budget::{BodySender, BudgetRefusal, ByteBudget, ReservedBytes};
 use crate::server::{PeerConnection, Timer, timer};
 
 /// Memory of a piece besides its bytes: a handler that collects a body keeps a list of pieces, and a peer
@@ -29,7 +29,7 @@ pub enum BodyFault {
     TooSlow,
     BrokenOff,
     /// The sender, or the server, has too many unfinished bytes.
-    NoRoom(NoRoom),
+    BudgetRefusal(BudgetRefusal),
     /// The principal or its tenant has too many connections.
     OverLimit,
 }
@@ -39,7 +39,7 @@ impl fmt::Display for BodyFault {
         f.write_str(match self {
             BodyFault::TooSlow => "the request body took too long to arrive",
             BodyFault::BrokenOff => "the request body is incomplete or cannot be read",
-            BodyFault::NoRoom(_) => "too many unfinished request bodies",
+            BodyFault::BudgetRefusal(_) => "too many unfinished request bodies",
             BodyFault::OverLimit => "too many connections of this principal",
         })
     }
@@ -152,7 +152,7 @@ impl RequestBody {
     }
 
     /// Counts a piece of an unfinished body.
-    fn count(&mut self, piece: usize) -> Result<(), NoRoom> {
+    fn count(&mut self, piece: usize) -> Result<(), BudgetRefusal> {
         let (request, budget) = (&self.request, &self.budget);
         let reserved = self.reserved.get_or_insert_with(|| budget.of(request.sender()));
         reserved.more(piece + PIECE)
@@ -191,7 +191,7 @@ impl Body for RequestBody {
         if this.incoming.is_end_stream() {
             this.ends();
         } else if let Err(full) = this.count(frame.data_ref().map_or(0, Bytes::len)) {
-            return Poll::Ready(Some(Err(this.request.fails(BodyFault::NoRoom(full)))));
+            return Poll::Ready(Some(Err(this.request.fails(BodyFault::BudgetRefusal(full)))));
         }
         Poll::Ready(Some(Ok(frame)))
     }

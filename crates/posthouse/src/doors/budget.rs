@@ -38,7 +38,7 @@ impl BodySender {
 
 /// Why bytes are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum BudgetRefusal {
     /// This sender has used its share.
     OfSender,
     /// The whole budget is used.
@@ -66,10 +66,10 @@ struct BytesInUse {
 }
 
 impl BytesInUse {
-    fn has_room(&self, sender: &BodySender, bytes: usize, whole: usize) -> Result<(), NoRoom> {
+    fn has_room(&self, sender: &BodySender, bytes: usize, whole: usize) -> Result<(), BudgetRefusal> {
         let of_sender = self.by_sender.get(sender).copied().unwrap_or_default();
         if of_sender + bytes > sender.share(whole) {
-            return Err(NoRoom::OfSender);
+            return Err(BudgetRefusal::OfSender);
         }
         let free = whole.saturating_sub(self.in_all);
         if let Some(tenant) = sender.tenant() {
@@ -78,12 +78,12 @@ impl BytesInUse {
                 return Ok(());
             }
             if of_tenant > free && bytes <= free {
-                return Err(NoRoom::OfSender);
+                return Err(BudgetRefusal::OfSender);
             }
         }
         let is_stranger = matches!(sender, BodySender::Address(_));
         if bytes > free || (is_stranger && self.of_strangers + bytes > whole / 2) {
-            return Err(NoRoom::OfServer);
+            return Err(BudgetRefusal::OfServer);
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ pub struct ReservedBytes {
 }
 
 impl ReservedBytes {
-    pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn more(&mut self, bytes: usize) -> Result<(), BudgetRefusal> {
         let mut used = self.budget.used.lock();
         used.has_room(&self.sender, bytes, self.budget.whole)?;
         used.in_all += bytes;
@@ -184,12 +184,12 @@ mod tests {
         let budget = ByteBudget::new(8_000);
         let mut first = budget.of(stranger(1));
         assert_eq!(first.more(1_000), Ok(()));
-        assert_eq!(budget.of(stranger(1)).more(1), Err(NoRoom::OfSender));
+        assert_eq!(budget.of(stranger(1)).more(1), Err(BudgetRefusal::OfSender));
         let mut second = budget.of(stranger(2));
         assert_eq!(second.more(1_000), Ok(()), "another address has its own share");
         let mut known = budget.of(agent(1, "ten_acme"));
         assert_eq!(known.more(2_000), Ok(()));
-        assert_eq!(known.more(1), Err(NoRoom::OfSender));
+        assert_eq!(known.more(1), Err(BudgetRefusal::OfSender));
         drop((first, second, known));
         assert_eq!(budget.used(), 0);
         let used = budget.used.lock();
@@ -202,7 +202,7 @@ mod tests {
         let budget = ByteBudget::new(8_000);
         let mut held: Vec<ReservedBytes> = (0..4).map(|last| filled(&budget, stranger(last))).collect();
         assert_eq!(budget.used(), 4_000, "strangers get half");
-        assert_eq!(budget.of(stranger(9)).more(1), Err(NoRoom::OfServer));
+        assert_eq!(budget.of(stranger(9)).more(1), Err(BudgetRefusal::OfServer));
         held.pop();
         assert_eq!(budget.of(stranger(9)).more(1), Ok(()));
         held.extend((0..100).map(|tenant| filled(&budget, agent(0, &format!("ten_{tenant}")))));
@@ -215,7 +215,7 @@ mod tests {
         let _strangers: Vec<ReservedBytes> = (0..20).map(|last| filled(&budget, stranger(last))).collect();
         let _acme: Vec<ReservedBytes> =
             (0..20).map(|number| filled(&budget, agent(number, "ten_acme"))).collect();
-        assert_eq!(budget.of(agent(20, "ten_acme")).more(100), Err(NoRoom::OfSender));
+        assert_eq!(budget.of(agent(20, "ten_acme")).more(100), Err(BudgetRefusal::OfSender));
         assert_eq!(budget.of(agent(0, "ten_zen")).more(1_000), Ok(()));
     }
 

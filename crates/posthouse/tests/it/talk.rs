@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthouse_agent::{
-    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+    BotIdentity, DeliveryDeclined, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
 use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret, SessionKey};
 use serde_json::Value;
@@ -65,8 +65,8 @@ struct Ear(mpsc::UnboundedSender<Inbound>);
 
 #[async_trait::async_trait]
 impl InboundHandler for Ear {
-    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
-        self.0.send(inbound).map_err(|_| Declined)
+    async fn inbound(&self, inbound: Inbound) -> Result<(), DeliveryDeclined> {
+        self.0.send(inbound).map_err(|_| DeliveryDeclined)
     }
 
     fn interrupted(&self, _: &SessionKey, _: &ChatId) {}

@@ -15,11 +15,11 @@ pub(super) struct AckWaiters {
 
 impl AckWaiters {
     /// Notifies the callers that wait for these entries, after their acknowledgement was committed.
-    pub fn tell(&self, taken: &[EntryId]) {
+    pub fn tell(&self, acknowledged: &[EntryId]) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        for entry in taken {
+        for entry in acknowledged {
             if let Some(waiting) = self.waiting.get(entry) {
                 waiting.send_replace(true);
             }
@@ -28,8 +28,9 @@ impl AckWaiters {
 
     pub fn wait_for(&self, entry: &EntryId) -> AckWaiter<'_> {
         self.count.fetch_add(1, Ordering::AcqRel);
-        let told = self.waiting.entry(entry.clone()).or_insert_with(|| watch::Sender::new(false)).subscribe();
-        AckWaiter { waiters: self, entry: entry.clone(), told: Some(told) }
+        let committed =
+            self.waiting.entry(entry.clone()).or_insert_with(|| watch::Sender::new(false)).subscribe();
+        AckWaiter { waiters: self, entry: entry.clone(), committed: Some(committed) }
     }
 }
 
@@ -37,22 +38,22 @@ impl AckWaiters {
 pub(super) struct AckWaiter<'a> {
     waiters: &'a AckWaiters,
     entry: EntryId,
-    told: Option<watch::Receiver<bool>>,
+    committed: Option<watch::Receiver<bool>>,
 }
 
 impl AckWaiter<'_> {
     /// Completes when the acknowledgement was committed on this node.
-    pub async fn told(&mut self) {
-        if let Some(told) = self.told.as_mut() {
-            let _ = told.wait_for(|taken| *taken).await;
+    pub async fn committed(&mut self) {
+        if let Some(committed) = self.committed.as_mut() {
+            let _ = committed.wait_for(|acknowledged| *acknowledged).await;
         }
     }
 }
 
 impl Drop for AckWaiter<'_> {
     fn drop(&mut self) {
-        self.told = None;
-        self.waiters.waiting.remove_if(&self.entry, |_, told| told.receiver_count() == 0);
+        self.committed = None;
+        self.waiters.waiting.remove_if(&self.entry, |_, committed| committed.receiver_count() == 0);
         self.waiters.count.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -16,43 +16,43 @@ const WAITING: usize = 256;
 /// One lane per chat: requests for one chat run in order, different chats run in parallel. The chat id alone is the
 /// key, because a request need not name its bot; chats with the same id on different bots share a lane.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<Towards, VecDeque<QueuedAction>>>);
+pub(crate) struct Lanes(Mutex<HashMap<LaneKey, VecDeque<QueuedAction>>>);
 
 pub(super) type QueuedAction = BoxFuture<'static, ()>;
 
 /// The key of a lane: the target of an action.
 #[derive(PartialEq, Eq, Hash, Clone)]
-pub(super) enum Towards {
+pub(super) enum LaneKey {
     Chat(ChatId),
     Session(SessionKey),
-    Nobody,
+    NoTarget,
 }
 
-impl Towards {
+impl LaneKey {
     pub fn of(action: &Action) -> Self {
         match (action, action.chat_id()) {
-            (_, Some(chat)) => Towards::Chat(chat.clone()),
-            (Action::FollowUp { session_key, .. }, None) => Towards::Session(session_key.clone()),
-            (_, None) => Towards::Nobody,
+            (_, Some(chat)) => LaneKey::Chat(chat.clone()),
+            (Action::FollowUp { session_key, .. }, None) => LaneKey::Session(session_key.clone()),
+            (_, None) => LaneKey::NoTarget,
         }
     }
 }
 
 /// The lane's queue is full.
-pub(super) struct Full;
+pub(super) struct LaneFull;
 
 impl Lanes {
     pub(super) fn enter(
         &self,
         tasks: &TaskTracker,
         connections: &Arc<AgentConnections>,
-        lane: Towards,
+        lane: LaneKey,
         job: QueuedAction,
-    ) -> Result<(), Full> {
+    ) -> Result<(), LaneFull> {
         let mut lanes = self.0.lock();
         if let Some(waiting) = lanes.get_mut(&lane) {
             if waiting.len() >= WAITING {
-                return Err(Full);
+                return Err(LaneFull);
             }
             waiting.push_back(job);
             return Ok(());
@@ -70,7 +70,7 @@ impl Lanes {
         Ok(())
     }
 
-    fn next(&self, lane: &Towards) -> Option<QueuedAction> {
+    fn next(&self, lane: &LaneKey) -> Option<QueuedAction> {
         let mut lanes = self.0.lock();
         let job = lanes.get_mut(lane).and_then(VecDeque::pop_front);
         if job.is_none() {

@@ -18,7 +18,7 @@ pub(super) struct Permissions {
 pub(super) struct Permit {
     /// The identity that it uses.
     pub on: BotRef,
-    /// See [`crate::Order::may_redeem`].
+    /// See [`crate::PermittedAction::may_redeem`].
     pub may_redeem: bool,
 }
 

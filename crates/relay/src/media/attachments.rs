@@ -14,7 +14,7 @@ use posthouse_wire::{Event, MediaId, MessageType, TenantId};
 use super::placeholders::placeholder;
 use super::{LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, media_in_url};
 use crate::egress::{Egress, NotFetched};
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 use crate::{Fault, Metrics};
 
 /// Longest time for which a message waits for its attachments.
@@ -78,7 +78,7 @@ impl AttachmentFetcher {
         event.media_urls.clear();
         let media = std::mem::take(&mut event.media);
         without_files(&mut event, &media);
-        self.metrics.attachments.get_or_create(&Why { why: "too_slow" }).inc();
+        self.metrics.attachments.get_or_create(&ReasonLabel { why: "too_slow" }).inc();
         serde_json::to_vec(&event).ok().map(Bytes::from)
     }
 
@@ -124,7 +124,7 @@ impl AttachmentFetcher {
             }
             Err(NotFetched::NotKept(_)) => (None, "refused"),
         };
-        self.metrics.attachments.get_or_create(&Why { why }).inc();
+        self.metrics.attachments.get_or_create(&ReasonLabel { why }).inc();
         record
     }
 

@@ -26,7 +26,7 @@ pub struct MediaSource<'a> {
 
 /// Reason why a file cannot be sent. The texts avoid words by which stock gateways decide to try again.
 #[derive(Debug, thiserror::Error)]
-pub enum NotObtained {
+pub enum FileNotAvailable {
     /// Unknown, expired, or of another agent. One variant on purpose: telling these apart would reveal what exists.
     #[error("media not found")]
     NotFound,
@@ -38,41 +38,41 @@ pub enum NotObtained {
     Fault(#[from] Fault),
 }
 
-impl From<MediaNotKept> for NotObtained {
+impl From<MediaNotKept> for FileNotAvailable {
     fn from(reason: MediaNotKept) -> Self {
         match reason {
-            MediaNotKept::Fault(fault) => NotObtained::Fault(fault),
-            reason => NotObtained::NotKept(reason),
+            MediaNotKept::Fault(fault) => FileNotAvailable::Fault(fault),
+            reason => FileNotAvailable::NotKept(reason),
         }
     }
 }
 
 impl MediaStore {
     /// The stored file that the agent means. A file at a public URL is downloaded first.
-    pub async fn obtain(&self, source: MediaSource<'_>) -> Result<MediaRecord, NotObtained> {
+    pub async fn obtain(&self, source: MediaSource<'_>) -> Result<MediaRecord, FileNotAvailable> {
         // The server never calls its own door: the id alone says which file it is.
         if let Some(id) = media_in_url(source.url) {
             let found = self.find(&id).await?.filter(|record| record.instance == *source.instance);
-            return found.ok_or(NotObtained::NotFound);
+            return found.ok_or(FileNotAvailable::NotFound);
         }
         let left = source.deadline.since(self.0.timepiece.instant());
         match self.0.timepiece.within(left, self.download(&source)).await {
             Ok(downloaded) => downloaded,
-            Err(_) => Err(NotObtained::NotDownloaded("it takes too long".to_owned())),
+            Err(_) => Err(FileNotAvailable::NotDownloaded("it takes too long".to_owned())),
         }
     }
 
-    async fn download(&self, source: &MediaSource<'_>) -> Result<MediaRecord, NotObtained> {
+    async fn download(&self, source: &MediaSource<'_>) -> Result<MediaRecord, FileNotAvailable> {
         let failed = |fault: errand::Fault| match fault {
-            errand::Fault::Refused(refusal) => NotObtained::NotDownloaded(refusal.to_string()),
-            _ => NotObtained::NotDownloaded("its server does not answer".to_owned()),
+            errand::Fault::Refused(refusal) => FileNotAvailable::NotDownloaded(refusal.to_string()),
+            _ => FileNotAvailable::NotDownloaded("its server does not answer".to_owned()),
         };
         let call = OutgoingCall::get(source.url).on_behalf_of(source.tenant.as_str());
         let mut call = self.0.errand.open(call).await.map_err(failed)?;
         // A redirect is not followed, because it could lead into a private network.
         if call.status() != http::StatusCode::OK {
             let status = call.status().as_u16();
-            return Err(NotObtained::NotDownloaded(format!("its server answers with status {status}")));
+            return Err(FileNotAvailable::NotDownloaded(format!("its server answers with status {status}")));
         }
         let expected = text(call.headers(), &CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let mime = text(call.headers(), &CONTENT_TYPE).map(str::to_owned);

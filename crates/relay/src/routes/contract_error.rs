@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http_kit::{OverLimit, UnreadBody};
-use identity::{Authentication, Metered, OverQuota, Principal, Quotas};
+use identity::{Authentication, OverQuota, Principal, QuotaKind, Quotas};
 use ledger::LimitName;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ impl ContractError {
             Authentication::Known(caller) => {
                 caller.within_limits(&head.extensions)?;
                 if let Some(tenant) = caller.tenant() {
-                    quotas.take(Metered::Request, tenant, caller.agent()).await?;
+                    quotas.take(QuotaKind::Request, tenant, caller.agent()).await?;
                 }
                 Ok(caller)
             }

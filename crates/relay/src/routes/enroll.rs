@@ -11,7 +11,7 @@ use posthouse_wire::enrolment::{EnrollRequest, EnrollResponse};
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 
 /// Largest body. A token and a name are far smaller.
 const LARGEST: usize = 16 * 1024;
@@ -35,7 +35,7 @@ pub(super) async fn enroll(
     let enrolling = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id);
     let losing = |done: &Option<EnrolledGateway>| done.iter().map(|done| done.instance.clone()).collect();
     let enrolled = door.relay.0.route_removals.take_away(enrolling, losing).await;
-    let count = |why| door.relay.0.metrics.enrolments.get_or_create(&Why { why }).inc();
+    let count = |why| door.relay.0.metrics.enrolments.get_or_create(&ReasonLabel { why }).inc();
     let Some(enrolled) = enrolled? else {
         count("refused");
         tracing::debug!(caller = caller.limit_key(), "an enrolment token was refused");

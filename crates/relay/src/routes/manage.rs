@@ -149,7 +149,7 @@ pub(super) async fn scope(
 ) -> Result<Response, ContractError> {
     let (agent, asked) = ManageCall::read::<ScopeRequest>(&door, request, SCOPE).await?;
     let (place, chats_only) = asked.place()?;
-    let on: Vec<BotRef> = identities(&door, &agent).await?;
+    let on: Vec<BotRef> = bots_used_by(&door, &agent).await?;
     let on: Vec<BotRef> = on.into_iter().filter(|on| on.platform == asked.platform).collect();
     let claims = door.relay.0.identity.gate.claims();
     match claims.claim(&agent, &on, place, chats_only).await.map_err(Fault::from)? {
@@ -263,8 +263,8 @@ pub(super) async fn status(
     Ok(Json(answer).into_response())
 }
 
-async fn identities(door: &RelayDoor, agent: &InstanceId) -> Result<Vec<BotRef>, ContractError> {
-    Ok(door.relay.0.roster.identities(agent).await.map_err(Fault::from)?)
+async fn bots_used_by(door: &RelayDoor, agent: &InstanceId) -> Result<Vec<BotRef>, ContractError> {
+    Ok(door.relay.0.roster.bots_used_by(agent).await.map_err(Fault::from)?)
 }
 
 fn done() -> Response {

@@ -13,7 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, GatewayOwner, Metered};
+use identity::{Authentication, GatewayOwner, Principal, QuotaKind};
 use ledger::MediaRecord;
 use posthouse_time::Timepiece;
 use posthouse_wire::MediaId;
@@ -135,9 +135,9 @@ async fn permitted(
     if let Some(key) = key
         && let Some(record) = store.find_by_key(id, key).await?
     {
-        let principal = format!("agent:{}", record.instance);
-        RequestControl::proven(&head.extensions, &principal, Some(record.tenant.as_str()))?;
-        quotas.take(Metered::Request, &record.tenant, Some(&record.instance)).await?;
+        let limit_key = Principal::agent_limit_key(&record.instance);
+        RequestControl::proven(&head.extensions, &limit_key, Some(record.tenant.as_str()))?;
+        quotas.take(QuotaKind::Request, &record.tenant, Some(&record.instance)).await?;
         return Ok(Some(record));
     }
     if !head.headers.contains_key(AUTHORIZATION) {
@@ -151,7 +151,7 @@ async fn permitted(
     };
     caller.within_limits(&head.extensions)?;
     let Some(owner) = caller.gateway() else { return Ok(None) };
-    quotas.take(Metered::Request, &owner.tenant, Some(&owner.instance)).await?;
+    quotas.take(QuotaKind::Request, &owner.tenant, Some(&owner.instance)).await?;
     Ok(store.find(id).await?.filter(|record| record.instance == owner.instance))
 }
 

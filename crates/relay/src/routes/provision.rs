@@ -11,7 +11,7 @@ use posthouse_wire::enrolment::{ProvisionAnswer, ProvisionCall};
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 
 /// Largest body: the most route keys of the greatest length, with room for escapes.
 const LARGEST: usize = 256 * 1024;
@@ -41,7 +41,7 @@ pub(super) async fn provision(
     let provisioning = identity.gateway_provisioning.provision(&caller, &call);
     let losing = |done: &Option<ProvisionedGateway>| done.iter().map(|done| done.instance.clone()).collect();
     let provisioned = door.relay.0.route_removals.take_away(provisioning, losing).await;
-    let count = |why| door.relay.0.metrics.provisionings.get_or_create(&Why { why }).inc();
+    let count = |why| door.relay.0.metrics.provisionings.get_or_create(&ReasonLabel { why }).inc();
     let Some(provisioned) = provisioned? else {
         count("refused");
         tracing::debug!(caller = caller.limit_key(), "a gateway could not provision itself");

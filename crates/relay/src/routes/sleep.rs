@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Metered, SleepCaller};
+use identity::{QuotaKind, SleepCaller};
 use serde_json::json;
 
 use super::RelayDoor;
@@ -40,7 +40,7 @@ pub(super) async fn sleep(
     let principal = format!("agent:{}", asker.instance);
     RequestControl::proven(&head.extensions, &principal, Some(asker.tenant.as_str()))?;
     let quotas = &door.relay.0.identity.quotas;
-    quotas.take(Metered::Request, &asker.tenant, Some(&asker.instance)).await?;
+    quotas.take(QuotaKind::Request, &asker.tenant, Some(&asker.instance)).await?;
     match door.relay.0.sleep_calls.stop(asker).await? {
         SleepResult::Stopped => Ok((StatusCode::ACCEPTED, Json(json!({ "ok": true }))).into_response()),
         SleepResult::StaysAwake => Err(STAYS_AWAKE),

@@ -4,14 +4,14 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use identity::{Authentication, CredentialRefusal, GatewayOwner, Metered, OverQuota, SocketPlace};
+use identity::{Authentication, CredentialRefusal, GatewayOwner, OverQuota, QuotaKind, SocketPlace};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
 use super::RelayDoor;
 use crate::connections::UNAUTHORIZED;
 use crate::message_meter::READ_AT_ONCE;
-use crate::metrics::Why;
+use crate::metrics::ReasonLabel;
 use crate::{EarlyClose, MessageMeter, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
@@ -52,7 +52,7 @@ pub(super) async fn dial(
         .max_write_buffer_size(8 * 1024 * 1024)
         .max_message_size(LARGEST)
         .max_frame_size(LARGEST);
-    let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
+    let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&ReasonLabel { why }).inc();
     match authentication {
         Authentication::Known(principal) => {
             let allowed = control.is_none_or(|control| {
@@ -91,13 +91,13 @@ pub(super) async fn dial(
 /// Counts a dial as a request and as a socket of its agent and tenant.
 async fn within_quota(door: &RelayDoor, holder: &GatewayOwner) -> Result<SocketPlace, OverQuota> {
     let quotas = &door.relay.0.identity.quotas;
-    quotas.take(Metered::Request, &holder.tenant, Some(&holder.instance)).await?;
+    quotas.take(QuotaKind::Request, &holder.tenant, Some(&holder.instance)).await?;
     quotas.open_socket(&holder.tenant, &holder.instance).await
 }
 
 /// Refuses a connection because the server has no room. The agent connects again later.
 fn no_room(door: &RelayDoor, early_close: Option<EarlyClose>, upgrade: WebSocketUpgrade) -> Response {
-    door.relay.0.metrics.dials_refused.get_or_create(&Why { why: "no_room" }).inc();
+    door.relay.0.metrics.dials_refused.get_or_create(&ReasonLabel { why: "no_room" }).inc();
     closed(door.relay.0.timepiece.clone(), early_close, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
 }
 

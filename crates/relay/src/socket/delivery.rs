@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use ledger::{Acknowledgement, Entry, Seq, Setback};
+use ledger::{Acknowledgement, Entry, FailedDelivery, Seq};
 use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{EntryId, frame};
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ use crate::agent_connections::{Role, State};
 use crate::media::PreparedEvent;
 use crate::turns::session_in;
 use crate::{Config, Relay};
-use held::{NextEntry, SetAside};
+use held::{HeldEntries, NextEntry};
 use lease::Lease;
 use preparation::Preparer;
 
@@ -47,7 +47,7 @@ pub(super) struct Delivery {
     /// Read from the ledger, not yet delivered.
     read: VecDeque<Entry>,
     /// Set aside while entries of other chats pass.
-    held: SetAside,
+    held: HeldEntries,
     /// Earliest time at which one of these may be delivered.
     look_again: Option<Instant>,
     /// This socket sends typing signs, so their absence shows that a turn has ended.
@@ -59,7 +59,7 @@ pub(super) struct Delivery {
     failed_reads: u32,
     read_again: Option<Instant>,
     /// Acknowledged by the agent, not yet given to the ledger.
-    taken: Vec<Acknowledgement>,
+    uncommitted: Vec<Acknowledgement>,
     committing: Option<BoxFuture<'static, ()>>,
     /// An entry that was outstanding when this socket was superseded, and the time limit for the socket's pong.
     suspect: Option<(EntryId, Instant)>,
@@ -99,14 +99,14 @@ impl Delivery {
             outstanding: VecDeque::new(),
             lease: Lease::default(),
             read: VecDeque::new(),
-            held: SetAside::default(),
+            held: HeldEntries::default(),
             look_again: None,
             has_typed: false,
             more: false,
             reading: None,
             failed_reads: 0,
             read_again: None,
-            taken: Vec::new(),
+            uncommitted: Vec::new(),
             committing: None,
             suspect: None,
             superseded_albums: Box::default(),
@@ -121,7 +121,7 @@ impl Delivery {
     }
 
     pub fn has_nothing_in_flight(&self) -> bool {
-        self.outstanding.is_empty() && self.taken.is_empty() && self.committing.is_none()
+        self.outstanding.is_empty() && self.uncommitted.is_empty() && self.committing.is_none()
     }
 
     /// The oldest entry that this socket got and did not acknowledge.
@@ -182,7 +182,7 @@ impl Delivery {
     /// Whether the next entry may be delivered. With a window of one, the previous acknowledgement must be committed
     /// first: that limits what a stock agent can see twice to one entry per crash (contract section 16.3).
     fn has_room(&self) -> bool {
-        let settled = self.window > 1 || (self.taken.is_empty() && self.committing.is_none());
+        let settled = self.window > 1 || (self.uncommitted.is_empty() && self.committing.is_none());
         self.outstanding.len() < self.window && settled
     }
 }
@@ -208,7 +208,7 @@ impl Socket {
             let is_forward = forward.is_some();
             let Some(line) = forward.or_else(|| inbound(&entry, event.as_ref(), origin)) else {
                 // The server wrote the row as JSON. A row that is not JSON can only be poison.
-                self.set_back(&entry.id, Setback::Poison).await;
+                self.record_failed_delivery(&entry.id, FailedDelivery::Poison).await;
                 continue;
             };
             self.feed(&line).await?;
@@ -374,13 +374,20 @@ impl Socket {
         seated.delivery.proving = None;
         seated.delivery.lease.answered |= seated.delivery.lease.asked;
         if let Some((entry, _)) = seated.delivery.suspect.take() {
-            self.set_back(&entry, Setback::Poison).await;
+            self.record_failed_delivery(&entry, FailedDelivery::Poison).await;
         }
         Ok(())
     }
 
-    pub(super) async fn set_back(&mut self, entry: &EntryId, how: Setback) {
-        match self.relay.0.inboxes.records().set_back(&self.holder.instance, entry, how).await {
+    pub(super) async fn record_failed_delivery(&mut self, entry: &EntryId, failure: FailedDelivery) {
+        match self
+            .relay
+            .0
+            .inboxes
+            .records()
+            .record_failed_delivery(&self.holder.instance, entry, failure)
+            .await
+        {
             Ok(true) => {
                 self.relay.0.metrics.entries_dead.inc();
                 tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");

@@ -1,4 +1,4 @@
-//! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
+//! The handshake (contract section 7): one hello per bot, one descriptor per accepted hello.
 
 use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode};
 use posthouse_wire::ToGateway;
@@ -22,11 +22,11 @@ impl Socket {
     pub(super) async fn hello(&mut self, hello: Hello) -> Result<(), Ending> {
         self.prove(Proof::of(&hello));
         let accepted = match self.accept(&hello).await {
-            Ok(Some(identity)) => identity,
-            // The identity is not the agent's: no descriptor is sent, and the socket stays open.
+            Ok(Some(bot)) => bot,
+            // The bot is not the agent's: no descriptor is sent, and the socket stays open.
             Ok(None) => return Ok(()),
             Err(fault) => {
-                tracing::error!(%fault, "could not look up an agent's identities");
+                tracing::error!(%fault, "could not look up an agent's bots");
                 return Err(Ending::Close { code: 1013, reason: "try again" });
             }
         };
@@ -123,7 +123,7 @@ impl Socket {
         Ok(Some((instance, pinned, (hold_back, interactions))))
     }
 
-    /// Records what a hello proves about the gateway's version. A gateway sends one hello per identity, all at once,
+    /// Records what a hello proves about the gateway's version. A gateway sends one hello per bot, all at once,
     /// and only the hello for the platform of its commands carries them. So a later hello can end the settle time that
     /// an earlier one began. After the settle time a hello changes nothing.
     fn prove(&mut self, proof: Proof) {
@@ -143,30 +143,28 @@ impl Socket {
         self.proof = proof;
     }
 
-    /// Returns the identity that a hello is for, if this agent has it.
+    /// Returns the bot that a hello is for, if this agent has it.
     async fn accept(&mut self, hello: &Hello) -> Result<Option<BotRef>, Fault> {
         let everyones = self.egress.everyones();
-        let mut identities = self.relay.0.roster.identities(&self.holder.instance).await?;
-        self.relay.0.identity.gateways.narrow(&self.holder.gateway, &mut identities).await?;
-        identities.extend(everyones.clone());
+        let mut bots = self.relay.0.roster.bots_used_by(&self.holder.instance).await?;
+        self.relay.0.identity.gateways.narrow(&self.holder.gateway, &mut bots).await?;
+        bots.extend(everyones.clone());
         if !hello.bot_id.is_empty() {
             let named = BotRef { platform: hello.platform.clone(), bot: hello.bot_id.clone() };
-            return Ok(identities.into_iter().find(|identity| *identity == named));
+            return Ok(bots.into_iter().find(|bot| *bot == named));
         }
         let unnamed = hello.platform == UNNAMED;
-        let candidates: Vec<BotRef> = identities
-            .into_iter()
-            .filter(|identity| unnamed || identity.platform == hello.platform)
-            .collect();
-        // The hello means "its only bot". Built-in conversations count only if there is no other identity, and the one
+        let candidates: Vec<BotRef> =
+            bots.into_iter().filter(|bot| unnamed || bot.platform == hello.platform).collect();
+        // The hello means "its only bot". Built-in conversations count only if there is no other bot, and the one
         // that needs no route comes last.
-        let rank = |identity: &BotRef| match identity {
+        let rank = |bot: &BotRef| match bot {
             own if Some(own) == everyones.as_ref() => 2,
             own if self.egress.is_built_in(own) => 1,
             _ => 0,
         };
         let first = candidates.iter().map(rank).min();
-        let mut eligible = candidates.into_iter().filter(|identity| Some(rank(identity)) == first);
+        let mut eligible = candidates.into_iter().filter(|bot| Some(rank(bot)) == first);
         Ok(eligible.next().filter(|_| eligible.next().is_none()))
     }
 }

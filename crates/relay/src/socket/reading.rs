@@ -104,7 +104,7 @@ impl Socket {
 
     /// Charges the rate limit for a message whose lines are not charged when processed: the cost of one frame.
     fn pay_for_message(&mut self) {
-        if let Some(until) = self.connections.pace.lock().count_message(self.heard) {
+        if let Some(until) = self.connections.frame_rate_limit.lock().count_message(self.heard) {
             self.reads_from = until;
         }
     }
@@ -112,7 +112,7 @@ impl Socket {
     /// Time at which processing of the backlog continues.
     pub(super) fn goes_on(&self) -> Instant {
         let now = self.now();
-        self.connections.pace.lock().waits_until(now).unwrap_or(now)
+        self.connections.frame_rate_limit.lock().waits_until(now).unwrap_or(now)
     }
 
     /// Continues with a message of many lines, after other tasks had a turn.
@@ -142,7 +142,7 @@ impl Socket {
     /// million frames in memory.
     async fn read_lines(&mut self) -> Result<(), Ending> {
         let now = self.now();
-        if self.connections.pace.lock().waits_until(now).is_some() {
+        if self.connections.frame_rate_limit.lock().waits_until(now).is_some() {
             return Ok(());
         }
         for _ in 0..LINES {
@@ -160,7 +160,11 @@ impl Socket {
                 frame = self.relay.0.long_lines.parse(line).await;
             }
             // An incomplete line that continues in the next message does not count as junk.
-            let goes_on = self.connections.pace.lock().count(piece.len(), frame.is_ok() || weight == 0, now);
+            let goes_on = self.connections.frame_rate_limit.lock().count(
+                piece.len(),
+                frame.is_ok() || weight == 0,
+                now,
+            );
             match frame {
                 Ok(frame) => self.frame(frame, weight).await?,
                 Err(UnreadableFrame::Answerable { request_id }) => {

@@ -22,7 +22,7 @@ pub(super) struct Sleepers {
 /// Both sets are sorted by the next time of each agent, so that due agents are found without scanning the others.
 #[derive(Default)]
 struct SleeperSchedule {
-    known: HashMap<InstanceId, Sleeper>,
+    known: HashMap<InstanceId, SleepingAgent>,
     /// Agents that need a wake call.
     away: BTreeSet<(Instant, InstanceId)>,
     /// Agents that came back. They are kept only to enforce the cooldown.
@@ -30,7 +30,7 @@ struct SleeperSchedule {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Sleeper {
+struct SleepingAgent {
     /// Time of the next wake call. The default means at once.
     due: Instant,
     pokes: u32,
@@ -40,14 +40,14 @@ struct Sleeper {
 }
 
 impl SleeperSchedule {
-    fn insert(&mut self, instance: &InstanceId, sleeper: Sleeper) {
+    fn insert(&mut self, instance: &InstanceId, sleeper: SleepingAgent) {
         self.remove(instance);
         let order = if sleeper.awake { &mut self.awake } else { &mut self.away };
         order.insert((sleeper.due, instance.clone()));
         self.known.insert(instance.clone(), sleeper);
     }
 
-    fn remove(&mut self, instance: &InstanceId) -> Option<Sleeper> {
+    fn remove(&mut self, instance: &InstanceId) -> Option<SleepingAgent> {
         let sleeper = self.known.remove(instance)?;
         let order = if sleeper.awake { &mut self.awake } else { &mut self.away };
         order.remove(&(sleeper.due, instance.clone()));
@@ -61,8 +61,8 @@ impl Sleepers {
         let mut schedule = self.schedule.lock();
         let sleeper = match schedule.known.get(instance) {
             Some(sleeper) if !sleeper.awake => return,
-            Some(sleeper) => Sleeper { awake: false, ..*sleeper },
-            None => Sleeper::default(),
+            Some(sleeper) => SleepingAgent { awake: false, ..*sleeper },
+            None => SleepingAgent::default(),
         };
         schedule.insert(instance, sleeper);
         drop(schedule);
@@ -73,7 +73,7 @@ impl Sleepers {
     pub fn came(&self, instance: &InstanceId) {
         let mut schedule = self.schedule.lock();
         if let Some(sleeper) = schedule.known.get(instance).copied() {
-            schedule.insert(instance, Sleeper { awake: true, pokes: 0, ..sleeper });
+            schedule.insert(instance, SleepingAgent { awake: true, pokes: 0, ..sleeper });
         }
     }
 
@@ -106,7 +106,7 @@ impl Sleepers {
             let pause = cooldown.saturating_mul(2_u32.saturating_pow(sleeper.pokes.min(16)));
             let due = now + pause.clamp(cooldown, at_most.max(cooldown));
             let pokes = sleeper.pokes + 1;
-            schedule.insert(&instance, Sleeper { due, pokes, was_poked: true, ..sleeper });
+            schedule.insert(&instance, SleepingAgent { due, pokes, was_poked: true, ..sleeper });
             taken.push(instance);
         }
         taken

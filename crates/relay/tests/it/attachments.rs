@@ -5,7 +5,7 @@ use http::{Request, StatusCode};
 use ledger::Seq;
 use posthouse_wire::event::Media;
 use posthouse_wire::{EntryId, MessageType};
-use relay::{Entrant, StopRule};
+use relay::{NewEntry, StopRule};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -35,9 +35,9 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
     event.bot_id = Some(on.bot.clone());
     let media = || Media { kind: "photo".to_owned(), mime: Some("image/png".to_owned()), ..Media::default() };
     event.media = picture.references.iter().map(|_| media()).collect();
-    let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = server.admitted(on, bearings, true).await.unwrap();
-    let entrant = Entrant {
+    let origin = identity::EventOrigin { source: &event.source, path: None };
+    let admitted = server.admitted(on, origin, true).await.unwrap();
+    let new_entry = NewEntry {
         forward: None,
         stale: None,
         event,
@@ -49,7 +49,7 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
         receipt: None,
         stop: StopRule::Text,
     };
-    server.relay.inboxes().admit(&admitted, entrant).await.unwrap().entry().cloned().unwrap()
+    server.relay.inboxes().admit(&admitted, new_entry).await.unwrap().entry().cloned().unwrap()
 }
 
 /// The status and content of a URL, asked for by nobody in particular.

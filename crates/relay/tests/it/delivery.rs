@@ -155,11 +155,11 @@ async fn the_same_event_again_is_kept_once() {
     let heron = server.heron().await;
     let on = &heron.bots[0];
     let event = crate::test_server::message(on, "c1", "once");
-    let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = server.admitted(on, bearings, true).await.unwrap();
+    let origin = identity::EventOrigin { source: &event.source, path: None };
+    let admitted = server.admitted(on, origin, true).await.unwrap();
     let mut kept = Vec::new();
     for _ in 0..2 {
-        let entrant = relay::Entrant {
+        let new_entry = relay::NewEntry {
             forward: None,
             event: event.clone(),
             dedup: "same".into(),
@@ -171,7 +171,7 @@ async fn the_same_event_again_is_kept_once() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        let admission = server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        let admission = server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
@@ -189,9 +189,9 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
         let mut event = crate::test_server::message(on, "g1", dedup);
         event.source.chat_type = "group".to_owned();
         event.source.user_id = Some(user.into());
-        let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = server.admitted(on, bearings, true).await.unwrap();
-        let entrant = relay::Entrant {
+        let origin = identity::EventOrigin { source: &event.source, path: None };
+        let admitted = server.admitted(on, origin, true).await.unwrap();
+        let new_entry = relay::NewEntry {
             forward: None,
             event,
             dedup: dedup.into(),
@@ -203,7 +203,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
     };
     admit("u1", "first").await;
     // The same event again, read as somebody else's: nothing of it is written.
@@ -223,9 +223,9 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
     let mut seated = None;
     for text in ["to one who sleeps", "to one who listens"] {
         let event = crate::test_server::message(on, "c1", text);
-        let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = server.admitted(on, bearings, true).await.unwrap();
-        let entrant = relay::Entrant {
+        let origin = identity::EventOrigin { source: &event.source, path: None };
+        let admitted = server.admitted(on, origin, true).await.unwrap();
+        let new_entry = relay::NewEntry {
             forward: None,
             event,
             dedup: text.into(),
@@ -237,7 +237,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
         assert_eq!(kept[0].references, ["telegram:file:canary"]);
         if seated.is_none() {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger::{
-    Acknowledgement, Append, Appended, BotRef, DeadLetter, DeadLetterFilter, Entry, ExpiredEntry, Fault,
-    Inbox, Seq, Setback, StaleEntries, Unread,
+    Acknowledgement, Append, Appended, BotRef, DeadLetter, DeadLetterFilter, Entry, ExpiredEntry,
+    FailedDelivery, Fault, Inbox, Seq, StaleEntries, Unread,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};
@@ -78,8 +78,13 @@ impl Inbox for FailingInbox {
         self.inner.acknowledge(of, taken).await
     }
 
-    async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault> {
-        self.inner.set_back(of, entry, how).await
+    async fn record_failed_delivery(
+        &self,
+        of: &InstanceId,
+        entry: &EntryId,
+        failure: FailedDelivery,
+    ) -> Result<bool, Fault> {
+        self.inner.record_failed_delivery(of, entry, failure).await
     }
 
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault> {

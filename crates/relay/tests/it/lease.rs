@@ -233,10 +233,20 @@ async fn our_own_shutdown_never_counts() {
     // Two real signs of poison do not suffice, so the shutdown was none.
     let inbox = server.ledger.inbox();
     for _ in 0..2 {
-        assert!(!inbox.set_back(&heron.instance, &entry, ledger::Setback::Poison).await.unwrap());
+        assert!(
+            !inbox
+                .record_failed_delivery(&heron.instance, &entry, ledger::FailedDelivery::Poison)
+                .await
+                .unwrap()
+        );
     }
     for _ in 0..9 {
-        assert!(!inbox.set_back(&heron.instance, &entry, ledger::Setback::Loss).await.unwrap());
+        assert!(
+            !inbox
+                .record_failed_delivery(&heron.instance, &entry, ledger::FailedDelivery::ConnectionLost)
+                .await
+                .unwrap()
+        );
     }
 }
 
@@ -247,7 +257,7 @@ async fn a_dead_letter_sent_again_comes_at_its_old_place() {
     let first = heron.hears_from("first").await;
     let inbox = server.ledger.inbox();
     for _ in 0..3 {
-        inbox.set_back(&heron.instance, &first, ledger::Setback::Poison).await.unwrap();
+        inbox.record_failed_delivery(&heron.instance, &first, ledger::FailedDelivery::Poison).await.unwrap();
     }
     assert_eq!(heron.dead_letters().await, std::slice::from_ref(&first));
     heron.hears_from("second").await;
@@ -271,7 +281,12 @@ async fn a_dead_letter_sent_again_reaches_an_agent_with_a_window_in_order() {
     let heron = server.heron().await;
     let dead = heron.hears_from("dead").await;
     for _ in 0..3 {
-        server.ledger.inbox().set_back(&heron.instance, &dead, ledger::Setback::Poison).await.unwrap();
+        server
+            .ledger
+            .inbox()
+            .record_failed_delivery(&heron.instance, &dead, ledger::FailedDelivery::Poison)
+            .await
+            .unwrap();
     }
     let mut gateway = heron.sits_with_window(8).await;
     for text in ["one", "two"] {

@@ -1,7 +1,7 @@
 //! Limits of an inbox (section 16.2).
 
 use ledger::LimitReached;
-use relay::{Admission, Config, Entrant, StopRule};
+use relay::{Admission, Config, NewEntry, StopRule};
 
 use crate::test_server::{Agent, TestServer, message};
 
@@ -10,9 +10,9 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
     let mut event = message(on, chat, text);
     // A person of its own in each chat.
     event.source.user_id = Some(chat.into());
-    let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = server.admitted(on, bearings, true).await.unwrap();
-    let entrant = Entrant {
+    let origin = identity::EventOrigin { source: &event.source, path: None };
+    let admitted = server.admitted(on, origin, true).await.unwrap();
+    let new_entry = NewEntry {
         forward: None,
         event,
         id: None,
@@ -24,7 +24,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
         stop: StopRule::Text,
         stale: None,
     };
-    server.relay.inboxes().admit(&admitted, entrant).await.unwrap()
+    server.relay.inboxes().admit(&admitted, new_entry).await.unwrap()
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ledger::{BeginOutcome, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
-use relay::{Carried, Egress, FetchedMedia, MediaWriter, NotFetched, Order};
+use relay::{Egress, EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction};
 
 use crate::test_server::eventually;
 
@@ -25,7 +25,7 @@ pub enum Habit {
 
 pub struct Recorder {
     clock: Timepiece,
-    orders: Mutex<Vec<Order>>,
+    orders: Mutex<Vec<PermittedAction>>,
     habits: Mutex<HashMap<ChatId, Habit>>,
     files: Mutex<HashMap<String, Bytes>>,
 }
@@ -44,13 +44,13 @@ impl Recorder {
         self.files.lock().unwrap().insert(reference.to_owned(), content.into());
     }
 
-    pub fn orders(&self) -> Vec<Order> {
+    pub fn orders(&self) -> Vec<PermittedAction> {
         self.orders.lock().unwrap().clone()
     }
 
     /// What was sent to a chat, in the order in which it was begun.
     pub fn texts(&self, chat: &str) -> Vec<String> {
-        let text = |order: Order| match order.action {
+        let text = |order: PermittedAction| match order.action {
             Action::Send { chat_id, content, .. } if chat_id.as_str() == chat => Some(content),
             _ => None,
         };
@@ -69,8 +69,8 @@ impl Egress for Recorder {
         known.then(|| Descriptor::new(of.platform.clone(), of.bot.as_str()))
     }
 
-    fn is_built_in(&self, identity: &BotRef) -> bool {
-        identity.platform.as_str() == "web"
+    fn is_built_in(&self, bot: &BotRef) -> bool {
+        bot.platform.as_str() == "web"
     }
 
     async fn fetch_media(
@@ -87,7 +87,7 @@ impl Egress for Recorder {
         Ok(FetchedMedia::default())
     }
 
-    async fn carry(&self, order: Order) -> Carried {
+    async fn carry(&self, order: PermittedAction) -> EgressResult {
         let habit = order.action.chat_id().and_then(|chat| self.habits.lock().unwrap().get(chat).cloned());
         let number = {
             let mut orders = self.orders.lock().unwrap();
@@ -105,7 +105,7 @@ impl Egress for Recorder {
             Some(Habit::Answers(outcome)) => outcome,
             Some(Habit::Panics) => panic!("a platform's code broke"),
         };
-        Carried { outcome, posted: Some(self.clock.now()), called: None }
+        EgressResult { outcome, posted: Some(self.clock.now()), called: None }
     }
 }
 

@@ -104,18 +104,18 @@ async fn a_route_remembered_while_it_changes_does_not_outlive_the_change() {
             let (roster, on, source) = (server.identity.roster.clone(), shared.clone(), event.source.clone());
             async move {
                 for _ in 0..20 {
-                    let _ = roster.route(&on, identity::Bearings { source: &source, path: None }).await;
+                    let _ = roster.route(&on, identity::EventOrigin { source: &source, path: None }).await;
                 }
             }
         });
         server.ledger.roster().remove_route(&shared.platform, &shared.bot, &route).await.unwrap();
         let owner = &agents[round % 2];
         server.routes(&shared, route.clone(), owner).await;
-        let bearings = identity::Bearings { source: &event.source, path: None };
-        let found = server.identity.roster.route(&shared, bearings).await.unwrap().unwrap();
+        let origin = identity::EventOrigin { source: &event.source, path: None };
+        let found = server.identity.roster.route(&shared, origin).await.unwrap().unwrap();
         assert_eq!(found.to.instance, owner.instance);
         asking.await.unwrap();
-        let found = server.identity.roster.route(&shared, bearings).await.unwrap().unwrap();
+        let found = server.identity.roster.route(&shared, origin).await.unwrap().unwrap();
         assert_eq!(found.to.instance, owner.instance);
     }
 }

@@ -237,7 +237,7 @@ async fn a_revocation_whose_word_was_missed_is_found_out() {
     assert!(server.keyring.revoke(&heron.gateway).await.unwrap());
     // More than a listener can fall behind by.
     for _ in 0..2_000 {
-        server.identity.roster.anything_changed();
+        server.identity.roster.agent_changed(&heron.instance);
     }
     assert_eq!(ended.ends().await, End::Closed(4401, "unauthorized".to_owned()));
     good.hears_nothing().await;

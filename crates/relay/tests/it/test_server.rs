@@ -11,12 +11,14 @@ use axum::serve::ListenerExt;
 use bus::Bus;
 use errand::Errand;
 use http_kit::ClientAddress;
-use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, LimitValues, Principal};
+use identity::{
+    Admitted, Enrolment, EventOrigin, GateDecision, Identity, IncomingMessage, LimitValues, Principal,
+};
 use ledger::{Bot, BotRef, Created, DeadLetterFilter, Discriminator, Invitation, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
-use relay::{Config, Entrant, Parts, Relay, StopRule};
+use relay::{Config, NewEntry, Parts, Relay, StopRule};
 use vault::{Keyring, MasterKeys, Vault};
 
 use crate::failing_inbox::FailingInbox;
@@ -271,11 +273,11 @@ impl TestServer {
     }
 
     /// What the gate says about a message to this bot; nothing when it is not admitted.
-    pub async fn admitted(&self, on: &BotRef, bearings: Bearings<'_>, addressed: bool) -> Option<Admitted> {
+    pub async fn admitted(&self, on: &BotRef, origin: EventOrigin<'_>, addressed: bool) -> Option<Admitted> {
         let person = self.person_for(on).await;
-        let approach =
-            Approach { on, shared: true, bearings, addressed, from_bot: false, person: person.as_ref() };
-        match self.identity.gate.decide(approach).await.unwrap() {
+        let incoming =
+            IncomingMessage { on, shared: true, origin, addressed, from_bot: false, person: person.as_ref() };
+        match self.identity.gate.decide(incoming).await.unwrap() {
             GateDecision::Admitted(admitted) => Some(admitted),
             _ => None,
         }
@@ -294,13 +296,13 @@ impl TestServer {
         path: Option<&str>,
         forward: Option<Forward>,
     ) -> Option<EntryId> {
-        let bearings = Bearings { source: &event.source, path };
-        let admitted = self.admitted(on, bearings, false).await?;
+        let origin = EventOrigin { source: &event.source, path };
+        let admitted = self.admitted(on, origin, false).await?;
         let policies = &self.identity.stale_policies;
-        let stale = policies.policy(on, bearings, &admitted.to().instance).await.unwrap();
+        let stale = policies.policy(on, origin, &admitted.to().instance).await.unwrap();
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
-        let entrant = Entrant {
+        let new_entry = NewEntry {
             forward: forward.map(Box::new),
             event,
             id: None,
@@ -316,7 +318,7 @@ impl TestServer {
             },
             stale,
         };
-        self.relay.inboxes().admit(&admitted, entrant).await.unwrap().entry().cloned()
+        self.relay.inboxes().admit(&admitted, new_entry).await.unwrap().entry().cloned()
     }
 
     /// Somebody says something to a bot in a direct conversation.

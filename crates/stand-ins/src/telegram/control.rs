@@ -18,13 +18,13 @@ use super::{
 
 const PAGE: &str = include_str!("page.html");
 
-type ControlResult = Result<Response<Body>, Wrong>;
+type ControlResult = Result<Response<Body>, ControlProblem>;
 
 /// A request that cannot be served: status and JSON body.
-struct Wrong(u16, Value);
+struct ControlProblem(u16, Value);
 
-impl From<Wrong> for Response<Body> {
-    fn from(Wrong(status, body): Wrong) -> Response<Body> {
+impl From<ControlProblem> for Response<Body> {
+    fn from(ControlProblem(status, body): ControlProblem) -> Response<Body> {
         json_text(status, body.to_string())
     }
 }
@@ -71,7 +71,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> R
         (&Method::GET, "/_stand-in/wait") => wait(shared, &params).await,
         _ => Err(wrong(404, "no such path; see / for the list")),
     };
-    outcome.unwrap_or_else(Wrong::into)
+    outcome.unwrap_or_else(ControlProblem::into)
 }
 
 fn inject(shared: &Shared, body: &[u8]) -> ControlResult {
@@ -95,11 +95,11 @@ async fn wait(shared: &Shared, params: &Params) -> ControlResult {
     let patience = Duration::try_from_secs_f64(seconds.min(600.0)).unwrap_or_default();
     match shared.wait(&wait, patience).await {
         Ok(rows) => Ok(ok(&json!({"rows": rows}))),
-        Err(rows) => Err(Wrong(408, json!({"ok": false, "description": "timed out", "rows": rows}))),
+        Err(rows) => Err(ControlProblem(408, json!({"ok": false, "description": "timed out", "rows": rows}))),
     }
 }
 
-fn filter(shared: &Shared, params: &Params) -> Result<Filter, Wrong> {
+fn filter(shared: &Shared, params: &Params) -> Result<Filter, ControlProblem> {
     let mut kinds = Vec::new();
     for name in params.text("kind").unwrap_or("").split(',').filter(|name| !name.is_empty()) {
         kinds.push(serde_json::from_value::<RowKind>(json!(name)).map_err(|_| wrong(400, "no such kind"))?);
@@ -113,7 +113,7 @@ fn filter(shared: &Shared, params: &Params) -> Result<Filter, Wrong> {
     })
 }
 
-fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, Wrong> {
+fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, ControlProblem> {
     match params.text("bot") {
         None | Some("") => Ok(None),
         Some(name) => {
@@ -124,7 +124,7 @@ fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, Wrong> {
     }
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlProblem> {
     serde_json::from_slice(body).map_err(|error| wrong(400, &error.to_string()))
 }
 
@@ -135,6 +135,6 @@ fn ok(body: &impl Serialize) -> Response<Body> {
     json_text(200, body.to_string())
 }
 
-fn wrong(status: u16, description: &str) -> Wrong {
-    Wrong(status, json!({"ok": false, "description": description}))
+fn wrong(status: u16, description: &str) -> ControlProblem {
+    ControlProblem(status, json!({"ok": false, "description": description}))
 }

@@ -23,15 +23,15 @@ const MOST_UPLOAD: usize = 52 << 20;
 
 /// Ends the connection without an answer: hyper closes it when a service fails.
 #[derive(Debug)]
-pub(super) struct Cut;
+pub(super) struct ConnectionCut;
 
-impl std::fmt::Display for Cut {
+impl std::fmt::Display for ConnectionCut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the connection is cut by a fault")
     }
 }
 
-impl std::error::Error for Cut {}
+impl std::error::Error for ConnectionCut {}
 
 /// Accepts connections until the stand-in stops.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -66,7 +66,7 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, ConnectionCut> {
     let path = unescape(request.uri().path());
     if let Some(rest) = path.strip_prefix("/file/bot") {
         return Ok(download(&shared, rest));
@@ -118,7 +118,7 @@ async fn call(
     token: &str,
     method: &str,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Cut> {
+) -> Result<Response<Body>, ConnectionCut> {
     let (at, bot) = {
         let world = shared.world.lock();
         match world.bot_by_token(token) {
@@ -131,7 +131,7 @@ async fn call(
     let refused = shared.world.lock().faults.refuses_unread(seen);
     if refused {
         shared.changed.notify_waiters();
-        return Err(Cut);
+        return Err(ConnectionCut);
     }
     let (head, body) = request.into_parts();
     let most = if methods::takes_file(method) { MOST_UPLOAD } else { MOST_BODY };
@@ -165,7 +165,7 @@ async fn strike(
     method: &'static str,
     params: Params,
     fault: FaultKind,
-) -> Result<Response<Body>, Cut> {
+) -> Result<Response<Body>, ConnectionCut> {
     let call = MethodCall { shared, at, method, params: &params };
     let refusal = match fault {
         FaultKind::TooManyRequests { retry_after } => ApiRefusal::too_many(retry_after),
@@ -174,10 +174,10 @@ async fn strike(
         FaultKind::Blocked => ApiRefusal::blocked(),
         FaultKind::ChatNotFound => ApiRefusal::bad_request("chat not found"),
         FaultKind::Migrated { to } => ApiRefusal::migrated(to),
-        FaultKind::Refuse => return Err(Cut),
+        FaultKind::Refuse => return Err(ConnectionCut),
         FaultKind::DropAfterWrite => {
             _ = perform(&call).await;
-            return Err(Cut);
+            return Err(ConnectionCut);
         }
         FaultKind::Hang => {
             shared.until_released().await;
@@ -206,7 +206,7 @@ async fn slowly(
     method: &'static str,
     params: Params,
     delay_ms: u64,
-) -> Result<Response<Body>, Cut> {
+) -> Result<Response<Body>, ConnectionCut> {
     let stop = shared.stop.clone();
     let tasks = shared.tasks.clone();
     let work = async move {
@@ -215,6 +215,6 @@ async fn slowly(
     };
     match tasks.spawn(stop.run_until_cancelled_owned(work)).await {
         Ok(Some(response)) => Ok(response),
-        _ => Err(Cut),
+        _ => Err(ConnectionCut),
     }
 }

@@ -134,14 +134,14 @@ impl Filter {
 }
 
 /// The last items, up to a fixed number.
-pub(super) struct Last<T> {
+pub(super) struct LatestItems<T> {
     kept: VecDeque<T>,
     most: usize,
 }
 
-impl<T> Last<T> {
-    pub fn new(most: usize) -> Last<T> {
-        Last { kept: VecDeque::new(), most: most.max(1) }
+impl<T> LatestItems<T> {
+    pub fn new(most: usize) -> LatestItems<T> {
+        LatestItems { kept: VecDeque::new(), most: most.max(1) }
     }
 
     /// Adds an item and returns the oldest if it had to be dropped.

@@ -18,7 +18,7 @@ pub(super) struct LoadedKeys {
     /// Oldest first.
     signing: Vec<Signing>,
     master: hmac::Key,
-    pub(super) scheduler: Vec<Outside>,
+    pub(super) scheduler: Vec<SchedulerSecret>,
     published: Published,
 }
 
@@ -29,14 +29,14 @@ struct Signing {
 }
 
 /// A secret with which an external scheduler signs.
-pub(super) struct Outside {
+pub(super) struct SchedulerSecret {
     pub(super) record: ServerKey,
     pub(super) secret: Secret,
     /// The same end on the monotonic clock, in case the wall clock is set back.
     ends_at: Option<Instant>,
 }
 
-impl Outside {
+impl SchedulerSecret {
     pub(super) fn is_good(&self, timepiece: &Timepiece) -> bool {
         self.record.ends.is_none_or(|end| end > timepiece.now())
             && self.ends_at.is_none_or(|end| end > timepiece.instant())
@@ -71,7 +71,7 @@ impl LoadedKeys {
         for record in living(records, ServerKeyKind::Scheduler, now).await? {
             let secret = keys.open_text(&context(record.kind, &record.name), &record.sealed)?;
             let ends_at = record.ends.map(|end| timepiece.instant() + end.since(now));
-            scheduler.push(Outside { record, secret, ends_at });
+            scheduler.push(SchedulerSecret { record, secret, ends_at });
         }
         let mut loaded = Self { signing, master, scheduler, published: Published::default() };
         loaded.publish(now);

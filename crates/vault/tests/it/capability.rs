@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ledger::Uses;
 use posthouse_wire::{InstanceId, Secret, SessionKey};
-use vault::{Captured, Granted, Redemption};
+use vault::{CapturedCapability, Granted, Redemption};
 
 use crate::safe::{Safe, minutes};
 
@@ -17,7 +17,7 @@ pub async fn bind(
     uses: Uses,
 ) {
     let keys: Vec<SessionKey> = keys.iter().map(|key| (*key).into()).collect();
-    let captured = Captured { kind: KIND.into(), value: Secret::new(value), lifetime, uses };
+    let captured = CapturedCapability { kind: KIND.into(), value: Secret::new(value), lifetime, uses };
     let tenant = safe.ledger.roster().instance(instance).await.unwrap().unwrap().tenant;
     safe.vault.bind(&tenant, instance, &keys, None, vec![captured]).await.unwrap();
 }

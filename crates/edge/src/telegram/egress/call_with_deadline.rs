@@ -1,4 +1,4 @@
-//! Calls of one order, with its deadline and retries.
+//! Calls of one action, with its deadline and retries.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const BREATH: Duration = Duration::from_millis(300);
 
 /// Rule for repeating a failed call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum RepeatRule {
     /// Never repeated: a moment later the call is useless.
     Never,
     /// Repeated only if nothing was done. A repeat would be visible, and Telegram has no idempotency keys, so a call
@@ -63,9 +63,9 @@ impl<'a> CallsWithDeadline<'a> {
         &mut self,
         method: &'static str,
         params: &impl Serialize,
-        again: Again,
+        repeat: RepeatRule,
     ) -> Result<R, Failure> {
-        self.ask_with(method, CallBody::Json(params), again).await
+        self.ask_with(method, CallBody::Json(params), repeat).await
     }
 
     /// As [`CallsWithDeadline::ask`], with a file. The file is read again for each attempt.
@@ -74,17 +74,17 @@ impl<'a> CallsWithDeadline<'a> {
         method: &'static str,
         form: &MediaForm,
     ) -> Result<R, Failure> {
-        self.ask_with::<R, ()>(method, CallBody::Form(form), Again::IfNothingWasDone).await
+        self.ask_with::<R, ()>(method, CallBody::Form(form), RepeatRule::IfNothingWasDone).await
     }
 
     async fn ask_with<R: DeserializeOwned, P: Serialize>(
         &mut self,
         method: &'static str,
         body: CallBody<'_, P>,
-        again: Again,
+        repeat: RepeatRule,
     ) -> Result<R, Failure> {
         let clock = &self.telegram.timepiece;
-        let mut spare = again != Again::Never;
+        let mut spare = repeat != RepeatRule::Never;
         loop {
             let called = clock.now();
             let left = self.end.since(clock.instant());
@@ -107,7 +107,7 @@ impl<'a> CallsWithDeadline<'a> {
             }
             let left = self.end.since(clock.instant());
             let pause = match &failure {
-                Failure::Refused(ApiError { code: 429, retry_after, .. }) if again != Again::Never => {
+                Failure::Refused(ApiError { code: 429, retry_after, .. }) if repeat != RepeatRule::Never => {
                     // This does not use up the one retry, because Telegram has done nothing yet.
                     let wait = Duration::from_secs(retry_after.unwrap_or(1).max(1));
                     (wait <= LONGEST_WAIT).then_some(wait)
@@ -115,7 +115,7 @@ impl<'a> CallsWithDeadline<'a> {
                 _ if !std::mem::take(&mut spare) => None,
                 Failure::Refused(refused) => (refused.code >= 500).then_some(BREATH),
                 Failure::Unreached(_) => Some(Duration::ZERO),
-                Failure::Lost => (again == Again::Harmless).then_some(Duration::ZERO),
+                Failure::Lost => (repeat == RepeatRule::Harmless).then_some(Duration::ZERO),
             };
             match pause {
                 Some(pause) if pause < left => clock.after(pause).await,

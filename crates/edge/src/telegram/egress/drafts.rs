@@ -4,7 +4,7 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{ChatId, Outcome};
 use serde::Serialize;
 
-use super::call_with_deadline::Again;
+use super::call_with_deadline::RepeatRule;
 use super::{CallsWithDeadline, Failure, IgnoredResult, place};
 use crate::split::{Unit, split};
 use crate::telegram::MESSAGE_LENGTH;
@@ -51,7 +51,7 @@ impl CallsWithDeadline<'_> {
         if place.chat < 0 {
             return Outcome::failed("drafts are shown in private chats only");
         }
-        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
+        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
         // A preview shows the beginning of a long text. An empty one shows nothing.
         let Some(first) = chunks.first() else { return Outcome::done() };
         let (chat_id, message_thread_id) = (place.chat, place.topic);
@@ -63,14 +63,14 @@ impl CallsWithDeadline<'_> {
             parse_mode: Some("MarkdownV2"),
             message_thread_id,
         };
-        let shown = match self.ask::<IgnoredResult>("sendMessageDraft", &params, Again::Never).await {
+        let shown = match self.ask::<IgnoredResult>("sendMessageDraft", &params, RepeatRule::Never).await {
             // An unfinished text may end inside its markup.
             Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {
                 let plain = split(first, MESSAGE_LENGTH, Unit::Utf16);
                 let text = plain.first().map_or("", String::as_str);
                 let params =
                     SendMessageDraft { chat_id, draft_id, text, parse_mode: None, message_thread_id };
-                self.ask::<IgnoredResult>("sendMessageDraft", &params, Again::Never).await
+                self.ask::<IgnoredResult>("sendMessageDraft", &params, RepeatRule::Never).await
             }
             shown => shown,
         };

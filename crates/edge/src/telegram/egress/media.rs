@@ -2,7 +2,7 @@
 
 use posthouse_wire::action::{MediaKind, Metadata};
 use posthouse_wire::{Action, ChatId, MessageId, Outcome};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 
 use super::call_with_deadline::CallsWithDeadline;
 use super::{Destination, ReplyParameters, SentMessage, place};
@@ -31,17 +31,17 @@ const DOCUMENT: SendMethod = ("sendDocument", "document");
 pub(in crate::telegram) async fn send_media(
     telegram: &Telegram,
     bot: &OpenedBot,
-    order: Order,
+    permitted: PermittedAction,
     media: StoredMedia,
-) -> Carried {
-    let mut calls = CallsWithDeadline::new(telegram, bot, order.deadline);
-    let Action::SendMedia { chat_id, media_kind, content, reply_to, metadata, .. } = order.action else {
-        return Outcome::unsupported(order.action.op()).into();
+) -> EgressResult {
+    let mut calls = CallsWithDeadline::new(telegram, bot, permitted.deadline);
+    let Action::SendMedia { chat_id, media_kind, content, reply_to, metadata, .. } = permitted.action else {
+        return Outcome::unsupported(permitted.action.op()).into();
     };
     let file =
         FileToSend { chat: &chat_id, kind: media_kind, reply_to: reply_to.as_ref(), metadata: &metadata };
     let outcome = calls.send_file(file, content.as_deref().unwrap_or_default(), media).await;
-    Carried { outcome, posted: calls.posted, called: calls.called() }
+    EgressResult { outcome, posted: calls.posted, called: calls.called() }
 }
 
 /// A file with its destination.

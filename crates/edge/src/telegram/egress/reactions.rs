@@ -3,7 +3,7 @@
 use posthouse_wire::{ChatId, MessageId, Outcome};
 use serde::Serialize;
 
-use super::call_with_deadline::Again;
+use super::call_with_deadline::RepeatRule;
 use super::{CallsWithDeadline, Failure, IgnoredResult, chat};
 
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ impl CallsWithDeadline<'_> {
             false => vec![Reaction { kind: "emoji", emoji: accepted(emoji) }],
         };
         let params = SetMessageReaction { chat_id, message_id, reaction };
-        match self.ask::<IgnoredResult>("setMessageReaction", &params, Again::Harmless).await {
+        match self.ask::<IgnoredResult>("setMessageReaction", &params, RepeatRule::Harmless).await {
             Ok(_) => Outcome::done(),
             // The reaction was already there, or already gone.
             Err(Failure::Refused(refused))

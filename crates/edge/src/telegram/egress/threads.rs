@@ -3,7 +3,7 @@
 use posthouse_wire::{ChatId, Outcome, ThreadId};
 use serde::{Deserialize, Serialize};
 
-use super::call_with_deadline::Again;
+use super::call_with_deadline::RepeatRule;
 use super::{CallsWithDeadline, Failure, IgnoredResult, chat, topic};
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ impl CallsWithDeadline<'_> {
             Err(error) => return Outcome::failed(error),
         };
         let params = CreateForumTopic { chat_id, name };
-        match self.ask::<CreatedTopic>("createForumTopic", &params, Again::IfNothingWasDone).await {
+        match self.ask::<CreatedTopic>("createForumTopic", &params, RepeatRule::IfNothingWasDone).await {
             Ok(created) => Outcome::thread(created.message_thread_id.to_string().into()),
             Err(failure) => Outcome::failed(failure.error()),
         }
@@ -45,7 +45,7 @@ impl CallsWithDeadline<'_> {
             (Err(error), _) | (_, Err(error)) => return Outcome::failed(error),
         };
         let params = EditForumTopic { chat_id, message_thread_id, name };
-        match self.ask::<IgnoredResult>("editForumTopic", &params, Again::Harmless).await {
+        match self.ask::<IgnoredResult>("editForumTopic", &params, RepeatRule::Harmless).await {
             Ok(_) => Outcome::done(),
             Err(Failure::Refused(refused)) if refused.says("not_modified") => Outcome::done(),
             Err(failure) => Outcome::failed(failure.error()),

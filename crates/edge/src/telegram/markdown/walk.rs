@@ -1,6 +1,6 @@
-//! Walk over the events of the Markdown parser; writes each to the sheet.
+//! Walk over the events of the Markdown parser; writes each with the `MarkdownWriter`.
 
-use super::sheet::Sheet;
+use super::writer::MarkdownWriter;
 use super::{options, table};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Parser, Tag, TagEnd};
 
@@ -15,7 +15,7 @@ pub(super) fn convert(text: &str) -> String {
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
         walk.step(event, range);
     }
-    walk.sheet.finish()
+    walk.writer.finish()
 }
 
 /// An open link. Images are treated as links too.
@@ -30,7 +30,7 @@ struct OpenLink {
 #[derive(Default)]
 struct Walk<'a> {
     text: &'a str,
-    sheet: Sheet,
+    writer: MarkdownWriter,
     bold: usize,
     italic: usize,
     struck: usize,
@@ -56,14 +56,14 @@ impl<'a> Walk<'a> {
                 Some((_, code)) => code.push_str(&words),
                 None => self.say(&words),
             },
-            Event::Code(code) => self.sheet.code(&code),
+            Event::Code(code) => self.writer.code(&code),
             Event::InlineHtml(html) if is_line_break(&html) => self.line_break(),
             Event::Html(words) | Event::InlineHtml(words) => self.say(&words),
             Event::SoftBreak | Event::HardBreak => self.line_break(),
             Event::Rule => {
                 self.block(range.start);
-                self.sheet.say(RULE);
-                self.sheet.part(1);
+                self.writer.say(RULE);
+                self.writer.part(1);
             }
             // The extensions for these are not enabled.
             Event::InlineMath(words) | Event::DisplayMath(words) | Event::FootnoteReference(words) => {
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
             }
             Tag::BlockQuote(_) => {
                 self.block(range.start);
-                self.sheet.enter_quote();
+                self.writer.enter_quote();
             }
             Tag::CodeBlock(kind) => {
                 self.block(range.start);
@@ -94,7 +94,7 @@ impl<'a> Walk<'a> {
             Tag::List(first) => {
                 self.block(range.start);
                 self.lists.push(first);
-                self.sheet.lists += 1;
+                self.writer.lists += 1;
             }
             Tag::Item => {
                 self.block(range.start);
@@ -106,24 +106,24 @@ impl<'a> Walk<'a> {
                     }
                     _ => "•".to_owned(),
                 };
-                self.sheet.bullet(&sign);
+                self.writer.bullet(&sign);
             }
             Tag::Table(_) => {
                 self.block(range.start);
-                self.sheet.block("", &table::draw(&self.text[range]));
+                self.writer.block("", &table::draw(&self.text[range]));
                 self.in_table = true;
             }
             Tag::Emphasis => {
                 self.italic += 1;
                 if self.italic == 1 {
-                    self.sheet.open("_");
+                    self.writer.open("_");
                 }
             }
             Tag::Strong => self.embolden(),
             Tag::Strikethrough => {
                 self.struck += 1;
                 if self.struck == 1 {
-                    self.sheet.open("~");
+                    self.writer.open("~");
                 }
             }
             Tag::Link { dest_url, link_type, .. } => {
@@ -140,28 +140,28 @@ impl<'a> Walk<'a> {
             TagEnd::Heading(_) | TagEnd::Strong => {
                 self.bold -= 1;
                 if self.bold == 0 {
-                    self.sheet.close("*");
+                    self.writer.close("*");
                 }
             }
             TagEnd::Emphasis => {
                 self.italic -= 1;
                 if self.italic == 0 {
-                    self.sheet.close("_");
+                    self.writer.close("_");
                 }
             }
             TagEnd::Strikethrough => {
                 self.struck -= 1;
                 if self.struck == 0 {
-                    self.sheet.close("~");
+                    self.writer.close("~");
                 }
             }
-            TagEnd::BlockQuote(_) => self.sheet.leave_quote(),
+            TagEnd::BlockQuote(_) => self.writer.leave_quote(),
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::List(_) => {
                 self.lists.pop();
-                self.sheet.lists -= 1;
+                self.writer.lists -= 1;
             }
-            TagEnd::Item => self.sheet.end_item(),
+            TagEnd::Item => self.writer.end_item(),
             TagEnd::Link | TagEnd::Image => self.leave_link(),
             _ => {}
         }
@@ -169,14 +169,14 @@ impl<'a> Walk<'a> {
             tag,
             TagEnd::Link | TagEnd::Image | TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough
         ) {
-            self.sheet.part(1);
+            self.writer.part(1);
         }
     }
 
     fn embolden(&mut self) {
         self.bold += 1;
         if self.bold == 1 {
-            self.sheet.open("*");
+            self.writer.open("*");
         }
     }
 
@@ -184,34 +184,34 @@ impl<'a> Walk<'a> {
     fn block(&mut self, start: usize) {
         let back = &self.text.as_bytes()[start.saturating_sub(LOOK_BACK)..start];
         let blank = back.iter().rev().take_while(|byte| b" \t\n>".contains(byte));
-        self.sheet.part(if blank.filter(|byte| **byte == b'\n').count() > 1 { 2 } else { 1 });
+        self.writer.part(if blank.filter(|byte| **byte == b'\n').count() > 1 { 2 } else { 1 });
     }
 
     fn say(&mut self, words: &str) {
         if self.must_stay_on_line() {
-            self.sheet.say(&words.replace('\n', " "));
+            self.writer.say(&words.replace('\n', " "));
         } else {
-            self.sheet.say(words);
+            self.writer.say(words);
         }
     }
 
     fn line_break(&mut self) {
-        self.sheet.say(if self.must_stay_on_line() { " " } else { "\n" });
+        self.writer.say(if self.must_stay_on_line() { " " } else { "\n" });
     }
 
     /// Whether line ends must become spaces. In a quote an entity must not span lines, because the quote would end
     /// inside the entity.
     fn must_stay_on_line(&self) -> bool {
-        self.sheet.quoted() && self.bold + self.italic + self.struck + self.links > 0
+        self.writer.quoted() && self.bold + self.italic + self.struck + self.links > 0
     }
 
     fn end_code(&mut self) {
         let Some((beside, code)) = self.code.take() else { return };
         if code.trim().is_empty() {
             // The code is on the line of the fence, or the text is not finished yet.
-            self.sheet.say(beside.trim());
+            self.writer.say(beside.trim());
         } else {
-            self.sheet.block(language(&beside), &code);
+            self.writer.block(language(&beside), &code);
         }
     }
 
@@ -222,9 +222,9 @@ impl<'a> Walk<'a> {
         }
         let usable = is_usable(&target);
         if usable {
-            self.sheet.open("[");
+            self.writer.open("[");
         }
-        self.link = Some(OpenLink { target: target.into_string(), since: self.sheet.length(), usable });
+        self.link = Some(OpenLink { target: target.into_string(), since: self.writer.length(), usable });
     }
 
     fn leave_link(&mut self) {
@@ -233,9 +233,9 @@ impl<'a> Walk<'a> {
             return;
         }
         let Some(link) = self.link.take() else { return };
-        let silent = self.sheet.length() == link.since;
+        let silent = self.writer.length() == link.since;
         match link {
-            OpenLink { target, usable: true, .. } => self.sheet.close_link(&target),
+            OpenLink { target, usable: true, .. } => self.writer.close_link(&target),
             OpenLink { target, .. } if target.is_empty() => {}
             OpenLink { target, .. } if silent => self.say(&target),
             OpenLink { target, .. } => self.say(&format!(" ({target})")),

@@ -7,7 +7,7 @@ use crate::telegram::media::FILE_REFERENCE;
 use crate::telegram::update::{TelegramFile, TelegramMessage};
 
 /// One attachment.
-pub(super) struct Attached {
+pub(super) struct TelegramAttachment {
     pub message_type: MessageType,
     /// The description for the agent. The handle that the agent can open is minted at delivery.
     pub media: Media,
@@ -16,7 +16,7 @@ pub(super) struct Attached {
 }
 
 /// The attachment of a message. A message has at most one; an album is several messages.
-pub(super) fn attached(message: &TelegramMessage<'_>) -> Option<Attached> {
+pub(super) fn attached(message: &TelegramMessage<'_>) -> Option<TelegramAttachment> {
     // Telegram offers the same picture in several sizes; the largest is used.
     let photo =
         message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size));
@@ -44,7 +44,7 @@ pub(super) fn attached(message: &TelegramMessage<'_>) -> Option<Attached> {
         filename: file.file_name.as_deref().map(str::to_owned),
         caption: file.emoji.as_deref().map(str::to_owned),
     };
-    Some(Attached { message_type, media, reference: format!("{FILE_REFERENCE}{}", &*file.file_id) })
+    Some(TelegramAttachment { message_type, media, reference: format!("{FILE_REFERENCE}{}", &*file.file_id) })
 }
 
 fn sticker_mime(sticker: &TelegramFile<'_>) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::telegram::Us;
+use crate::telegram::BotAccount;
 use crate::telegram::update::TelegramEntity;
 
 /// The text of a message for the agent.
@@ -22,7 +22,7 @@ impl Speech {
     }
 
     /// Removes mentions of the bot from `text`. A text that is only a mention stays as it is.
-    pub fn parse(text: &str, entities: &[TelegramEntity<'_>], us: &Us<'_>) -> Self {
+    pub fn parse(text: &str, entities: &[TelegramEntity<'_>], account: &BotAccount<'_>) -> Self {
         let mut speech = Self::default();
         let mut cuts: Vec<Range<usize>> = Vec::new();
         for entity in entities {
@@ -30,16 +30,16 @@ impl Speech {
             let Some(span) = span(text, entity.offset, entity.length) else { continue };
             let marked = &text[span.clone()];
             match &*entity.kind {
-                "mention" if marked.strip_prefix('@').is_some_and(|name| us.is_called(name)) => {
+                "mention" if marked.strip_prefix('@').is_some_and(|name| account.is_called(name)) => {
                     cuts.push(with_what_follows(text, span));
                 }
-                "text_mention" if entity.user.as_ref().is_some_and(|user| Some(user.id) == us.id) => {
+                "text_mention" if entity.user.as_ref().is_some_and(|user| Some(user.id) == account.id) => {
                     cuts.push(with_what_follows(text, span));
                 }
                 "bot_command" => {
                     speech.command |= span.start == 0;
                     match marked.split_once('@') {
-                        Some((command, name)) if us.is_called(name) => {
+                        Some((command, name)) if account.is_called(name) => {
                             cuts.push(span.start + command.len()..span.end);
                         }
                         Some(_) => speech.for_another |= span.start == 0,
@@ -104,11 +104,11 @@ fn without(text: &str, mut cuts: Vec<Range<usize>>) -> String {
 mod tests {
     use super::*;
 
-    const US: Us<'static> = Us { id: Some(666), username: Some("posty_bot") };
+    const ACCOUNT: BotAccount<'static> = BotAccount { id: Some(666), username: Some("posty_bot") };
 
     fn hear(text: &str, entities: &str) -> Speech {
         let entities: Vec<TelegramEntity<'_>> = serde_json::from_str(entities).unwrap();
-        Speech::parse(text, &entities, &US)
+        Speech::parse(text, &entities, &ACCOUNT)
     }
 
     fn mention(offset: i64, length: i64) -> String {

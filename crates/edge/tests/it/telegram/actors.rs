@@ -9,7 +9,7 @@ use ledger::BotRef;
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, Outcome, Secret};
-use relay::{Carried, Order};
+use relay::{EgressResult, PermittedAction};
 use serde_json::json;
 use stand_ins::telegram as played;
 use vault::Credentials;
@@ -63,8 +63,8 @@ pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Fixture 
 }
 
 impl Fixture {
-    pub fn order(&self, action: Action) -> Order {
-        Order {
+    pub fn order(&self, action: Action) -> PermittedAction {
+        PermittedAction {
             may_redeem: false,
             ends_turn: false,
             id: "act_1".into(),
@@ -77,7 +77,7 @@ impl Fixture {
         }
     }
 
-    pub async fn carry(&self, action: Action) -> Carried {
+    pub async fn carry(&self, action: Action) -> EgressResult {
         let order = self.order(action);
         self.telegram.carry(&self.bot, order).await
     }

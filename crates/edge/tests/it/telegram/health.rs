@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::{Credentials, NotKept, OpenedBot};
+use edge::{BotNotChanged, Credentials, OpenedBot};
 use ledger::BotRef;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::Secret;
@@ -127,7 +127,7 @@ async fn a_replaced_token_is_checked_and_serves_the_bot_at_once() {
     let nobody = BotRef { platform: "telegram".into(), bot: "43".into() };
     assert_eq!(
         edge.replace_credentials(&nobody, token(TOKEN)).await.unwrap(),
-        Err(NotKept::Absent("telegram".to_owned(), "43".to_owned()))
+        Err(BotNotChanged::Absent("telegram".to_owned(), "43".to_owned()))
     );
 
     edge.replace_credentials(&on(), token(TOKEN)).await.unwrap().unwrap();

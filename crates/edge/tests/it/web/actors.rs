@@ -21,7 +21,7 @@ use ledger::{Acknowledgement, Audit, BotRef, Inbox, Invitations, Ledger, Locatio
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
-use relay::{Order, Relay};
+use relay::{PermittedAction, Relay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -406,12 +406,12 @@ impl Heron<'_> {
     pub async fn asks_with(&self, action: Action, may_redeem: bool) -> Outcome {
         let order = self.order(ActionId::mint(self.server.clock.now().millis()), action);
         let agent = self.server.identity.roster.records().instance(&self.instance).await.unwrap().unwrap();
-        let order = Order { may_redeem, tenant: agent.tenant, ..order };
+        let order = PermittedAction { may_redeem, tenant: agent.tenant, ..order };
         relay::Egress::carry(&self.server.edge, order).await.outcome
     }
 
-    fn order(&self, id: ActionId, action: Action) -> Order {
-        Order {
+    fn order(&self, id: ActionId, action: Action) -> PermittedAction {
+        PermittedAction {
             may_redeem: false,
             ends_turn: matches!(&action, Action::Send { metadata, .. } if metadata.notify == Some(true)),
             id,

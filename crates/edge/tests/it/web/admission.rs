@@ -117,17 +117,17 @@ async fn only_an_owner_makes_agents_and_their_making_is_on_record() {
     let server = TestServer::open().await;
     let guest = server.page_of("ann").await;
     assert!(server.post(&guest, "/chat/api/agents", json!({"name": "heron"})).await.is_absence());
-    assert!(server.audit().deeds(None, 10).await.unwrap().is_empty());
+    assert!(server.audit().entries(None, 10).await.unwrap().is_empty());
 
     let owner = server.owner().await;
     let made = server.post(&owner, "/chat/api/agents", json!({"name": "heron"})).await;
     assert_eq!(made.status, StatusCode::CREATED);
     assert!(made.text.contains("canary-secret") && made.text.contains("hermes/bin/hermes gateway run"));
-    let deeds = server.audit().deeds(None, 10).await.unwrap();
-    let [(_, deed)] = &deeds[..] else { panic!("one deed") };
-    assert_eq!((deed.operation.as_str(), deed.status), ("POST /chat/api/agents", 201));
-    assert_eq!(deed.caller, Some("127.0.0.1".parse().unwrap()));
-    let about = deed.about.as_deref().unwrap();
+    let entries = server.audit().entries(None, 10).await.unwrap();
+    let [(_, entry)] = &entries[..] else { panic!("one deed") };
+    assert_eq!((entry.operation.as_str(), entry.status), ("POST /chat/api/agents", 201));
+    assert_eq!(entry.caller, Some("127.0.0.1".parse().unwrap()));
+    let about = entry.about.as_deref().unwrap();
     assert!(about.contains("heron") && about.contains("olga") && !about.contains("canary"), "{about}");
 
     let listed = server.get(&owner, "/chat/api/agents").await;

@@ -5,7 +5,7 @@ use edge::platform::{Platform, StoredMedia};
 use http::{Method, StatusCode};
 use posthouse_wire::action::{MediaKind, Metadata};
 use posthouse_wire::{Action, ActionId, MediaId, MessageType};
-use relay::{MEDIA_LIFE, NewMedia, Order};
+use relay::{MEDIA_LIFE, NewMedia, PermittedAction};
 use serde_json::{Value, json};
 
 use super::actors::{From, Heron, PageResponse, TestServer};
@@ -148,7 +148,7 @@ impl TestServer {
         media: StoredMedia,
     ) -> posthouse_wire::Outcome {
         let bot = self.bot_of(agent).await;
-        let order = Order {
+        let order = PermittedAction {
             may_redeem: false,
             ends_turn: false,
             id: ActionId::mint(self.clock.now().millis()),

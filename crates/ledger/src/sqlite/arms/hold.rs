@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::history::{self, ATTEMPT, LostFire, NewLine};
 use super::rows::{self, ARM, PendingArm, micros, succeed};
-use crate::arms::{Arm, ArmFate, ArmKey, ArmState, Due, FireAttempt, Settled};
+use crate::arms::{Arm, ArmFate, ArmKey, ArmResult, ArmState, Due, FireAttempt};
 
 pub(super) fn tenants(db: &Connection, keys: &[ArmKey]) -> rusqlite::Result<Vec<(ArmKey, TenantId)>> {
     let mut find = db.prepare_cached(
@@ -64,7 +64,7 @@ pub(super) fn settle(
     db: &Connection,
     key: ArmKey,
     owner: &str,
-    settled: &Settled,
+    settled: &ArmResult,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
     let arm = PendingArm::of_key(db, key)?;
@@ -72,7 +72,7 @@ pub(super) fn settle(
         Some(arm) if arm.is_held() && arm.owner.as_deref() == Some(owner) => let_go(db, &arm, settled, now),
         // The holder has lost the arm. That the agent accepted the fire still counts.
         other => match settled {
-            Settled::Ended { fate, .. } if fate.is_taken() => remember(db, key, other, settled, now),
+            ArmResult::Ended { fate, .. } if fate.is_taken() => remember(db, key, other, settled, now),
             _ => Ok(None),
         },
     }
@@ -81,11 +81,11 @@ pub(super) fn settle(
 fn let_go(
     db: &Connection,
     arm: &PendingArm,
-    settled: &Settled,
+    settled: &ArmResult,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
     match settled {
-        Settled::Ended { fate, attempt, missed, successor } => {
+        ArmResult::Ended { fate, attempt, missed, successor } => {
             for time in missed {
                 NewLine::about(arm, ArmFate::Missed.word(), now).time(time.text()).tell(db)?;
             }
@@ -96,17 +96,17 @@ fn let_go(
                 None => arm.delete(db).map(|()| None),
             }
         }
-        Settled::Postponed { attempt, next_us, pause, poked } => {
+        ArmResult::Postponed { attempt, next_us, pause, poked } => {
             NewLine::about(arm, ATTEMPT, now).attempt(attempt).next(*next_us).tell(db)?;
             fail(db, arm, Retry::At(*next_us, *pause), *poked, attempt)?;
             Ok(Some(Due { next_us: *next_us, key: arm.key }))
         }
-        Settled::Dead { attempt } => {
+        ArmResult::Dead { attempt } => {
             NewLine::about(arm, ArmFate::Dead.word(), now).attempt(attempt).tell(db)?;
             fail(db, arm, Retry::Never, false, attempt)?;
             Ok(None)
         }
-        Settled::PutBack { next_us } => {
+        ArmResult::PutBack { next_us } => {
             put_back(db, arm, next_us.unwrap_or_else(|| arm.paused_until_us())).map(Some)
         }
     }
@@ -119,10 +119,10 @@ fn remember(
     db: &Connection,
     key: ArmKey,
     arm: Option<PendingArm>,
-    settled: &Settled,
+    settled: &ArmResult,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
-    let Settled::Ended { fate, attempt, .. } = settled else { return Ok(None) };
+    let ArmResult::Ended { fate, attempt, .. } = settled else { return Ok(None) };
     let (lost, pending) = match arm {
         Some(arm) => (LostFire::from(&arm), Some(arm)),
         None => {

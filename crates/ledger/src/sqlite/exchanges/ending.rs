@@ -98,7 +98,7 @@ fn fail_open(
 }
 
 /// A question past its deadline.
-pub(super) struct Over {
+pub(super) struct OverdueQuestion {
     seq: i64,
     pub tenant: String,
     pub correlation: String,
@@ -106,7 +106,7 @@ pub(super) struct Over {
     chat: Option<ChatId>,
 }
 
-impl Over {
+impl OverdueQuestion {
     pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             seq: row.get(0)?,

@@ -44,7 +44,7 @@ struct InboxContent {
 }
 
 /// One unread entry, as the triggers and the first count see it.
-struct Unended<'a> {
+struct UnreadEntryRow<'a> {
     size: i64,
     platform: &'a str,
     bot: &'a str,
@@ -89,7 +89,7 @@ impl InboxCounts {
             none => none.insert(count_holders(db, append.to.as_str())?),
         };
         let sender = append.sender.as_ref().map(sender);
-        let entry = Unended {
+        let entry = UnreadEntryRow {
             size,
             platform: append.platform.as_str(),
             bot: append.bot.as_str(),
@@ -113,7 +113,7 @@ impl InboxCounts {
     /// Counts an entry that was appended in the open transaction.
     pub fn appended(&self, append: &Append) {
         let sender = append.sender.as_ref().map(sender);
-        let entry = Unended {
+        let entry = UnreadEntryRow {
             size: append.size(),
             platform: append.platform.as_str(),
             bot: append.bot.as_str(),
@@ -135,7 +135,7 @@ impl InboxCounts {
                 return Ok(());
             }
         }
-        counts.change(-1, of, &Unended { size, platform: "", bot: "", chat: "", sender: None });
+        counts.change(-1, of, &UnreadEntryRow { size, platform: "", bot: "", chat: "", sender: None });
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl InboxCounts {
 impl UnreadCounts {
     /// Adds or subtracts one entry, as a trigger reports it.
     fn changed(&mut self, row: &Context<'_>) -> rusqlite::Result<bool> {
-        let entry = Unended {
+        let entry = UnreadEntryRow {
             size: row.get(2)?,
             platform: row.get_raw(3).as_str()?,
             bot: row.get_raw(4).as_str()?,
@@ -191,7 +191,7 @@ impl UnreadCounts {
         Ok(true)
     }
 
-    fn change(&mut self, sign: i64, instance: &str, entry: &Unended<'_>) {
+    fn change(&mut self, sign: i64, instance: &str, entry: &UnreadEntryRow<'_>) {
         let change = Unread { entries: sign, bytes: sign * entry.size };
         let inbox = match self.inboxes.get_key_value(instance) {
             Some((inbox, _)) => Arc::clone(inbox),
@@ -211,10 +211,10 @@ impl UnreadCounts {
     }
 }
 
-impl Unended<'_> {
+impl UnreadEntryRow<'_> {
     /// The chat and the sender that hold it, and the parts of the inbox that each may hold.
     fn holders(&self) -> [Option<(String, i64)>; 2] {
-        let Unended { platform, bot, chat, sender, .. } = self;
+        let UnreadEntryRow { platform, bot, chat, sender, .. } = self;
         match sender {
             Some(program) if program.starts_with(PROGRAM) => {
                 [Some(((*program).to_owned(), PROGRAM_PARTS)), None]
@@ -277,8 +277,8 @@ fn count_holders(db: &Connection, instance: &str) -> rusqlite::Result<HashMap<St
     Ok(counted)
 }
 
-fn unended<'a>(row: &'a Row<'_>) -> rusqlite::Result<Unended<'a>> {
-    Ok(Unended {
+fn unended<'a>(row: &'a Row<'_>) -> rusqlite::Result<UnreadEntryRow<'a>> {
+    Ok(UnreadEntryRow {
         size: row.get(0)?,
         platform: row.get_ref(1)?.as_str()?,
         bot: row.get_ref(2)?.as_str()?,

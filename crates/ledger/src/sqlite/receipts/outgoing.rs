@@ -7,7 +7,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::receipts::{Attempted, Outgoing, ReceiptKey};
+use crate::receipts::{AttemptOutcome, Outgoing, ReceiptKey};
 use crate::sqlite::exchanges;
 use crate::sqlite::ledger_time::left;
 
@@ -16,32 +16,32 @@ use crate::sqlite::ledger_time::left;
 pub(super) fn attempted(
     db: &Connection,
     key: ReceiptKey,
-    attempted: &Attempted,
+    attempted: &AttemptOutcome,
     now: Moment,
 ) -> rusqlite::Result<()> {
     match attempted {
-        Attempted::Delivered { at, answer } => db
+        AttemptOutcome::Delivered { at, answer } => db
             .prepare_cached(
                 "UPDATE receipts SET state = 3, delivered = ?2, answer = ?3, attempts = attempts + 1,
                    error = NULL, due = NULL, body = NULL
                  WHERE key = ?1 AND state = 1",
             )?
             .execute(params![key.0, at.millis(), answer]),
-        Attempted::Postponed { due, error, answer } => db
+        AttemptOutcome::Postponed { due, error, answer } => db
             .prepare_cached(
                 "UPDATE receipts SET due = ledger_time_at(?2), error = ?3, answer = ?4, attempts = attempts + 1
                  WHERE key = ?1 AND state = 1",
             )?
             .execute(params![key.0, due.millis(), error, answer]),
         // A scheduled delivery can fail too, if the clock refused it.
-        Attempted::Failed { error, answer } => db
+        AttemptOutcome::Failed { error, answer } => db
             .prepare_cached(
                 "UPDATE receipts SET state = 5, ended = ?2, error = ?3, answer = ?4,
                    attempts = attempts + (state = 1), due = NULL, body = NULL
                  WHERE key = ?1 AND state IN (0, 1)",
             )?
             .execute(params![key.0, now.millis(), error, answer]),
-        Attempted::PutOff { due } => db
+        AttemptOutcome::PutOff { due } => db
             .prepare_cached("UPDATE receipts SET state = 0, due = ?2 WHERE key = ?1 AND state = 1")?
             .execute(params![key.0, due.millis()]),
     }

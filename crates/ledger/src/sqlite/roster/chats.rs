@@ -3,7 +3,7 @@
 use posthouse_wire::{ChatId, InstanceId, SessionKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{identity, route_to};
+use super::rows::{bot_ref, route_to};
 use crate::roster::{BotRef, Discriminator};
 
 pub(super) fn move_chat(db: &Connection, on: &BotRef, from: &ChatId, to: &ChatId) -> rusqlite::Result<bool> {
@@ -162,7 +162,7 @@ pub(super) fn last_identity(
     db.prepare_cached(
         "SELECT platform, bot FROM chats WHERE instance = ?1 AND chat = ?2 ORDER BY seen DESC LIMIT 1",
     )?
-    .query_row([of.as_str(), chat.as_str()], |row| identity(row, 0))
+    .query_row([of.as_str(), chat.as_str()], |row| bot_ref(row, 0))
     .optional()
 }
 
@@ -173,7 +173,7 @@ pub(super) fn chat_of_session(
 ) -> rusqlite::Result<Option<(BotRef, ChatId)>> {
     db.prepare_cached("SELECT platform, bot, chat FROM sessions WHERE instance = ?1 AND session_key = ?2")?
         .query_row([of.as_str(), key.as_str()], |row| {
-            Ok((identity(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))
+            Ok((bot_ref(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))
         })
         .optional()
 }

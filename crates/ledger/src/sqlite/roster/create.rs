@@ -17,9 +17,9 @@ pub(in crate::sqlite) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite
     if !is_tenant(db, &new.instance.tenant)? {
         return Ok(AgentCreated::NoTenant);
     }
-    for identity in &new.bots {
-        if let Some(why) = why_not_owned(db, identity)? {
-            return Ok(AgentCreated::UnfitBot(identity.clone(), why));
+    for bot_ref in &new.bots {
+        if let Some(why) = why_not_owned(db, bot_ref)? {
+            return Ok(AgentCreated::UnfitBot(bot_ref.clone(), why));
         }
     }
     if instance(db, &new.instance)? != Created::Made {
@@ -28,12 +28,12 @@ pub(in crate::sqlite) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite
     let (id, created) = (&new.instance.id, new.instance.created);
     let own_bots =
         new.built_in.iter().map(|platform| BotRef { platform: platform.clone(), bot: id.as_str().into() });
-    for identity in own_bots.clone() {
+    for bot_ref in own_bots.clone() {
         bot(
             db,
             &Bot {
-                platform: identity.platform,
-                id: identity.bot,
+                platform: bot_ref.platform,
+                id: bot_ref.bot,
                 shared: false,
                 principals: PrincipalPolicy::default(),
                 settings: "{}".to_owned(),
@@ -41,12 +41,12 @@ pub(in crate::sqlite) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite
             },
         )?;
     }
-    for identity in new.bots.iter().cloned().chain(own_bots) {
+    for bot_ref in new.bots.iter().cloned().chain(own_bots) {
         route(
             db,
             &Route {
-                platform: identity.platform,
-                bot: identity.bot,
+                platform: bot_ref.platform,
+                bot: bot_ref.bot,
                 discriminator: Discriminator::Any,
                 instance: id.clone(),
                 created,
@@ -66,8 +66,8 @@ pub(in crate::sqlite) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite
 }
 
 /// The reason why this bot cannot belong to a new agent, if there is one.
-fn why_not_owned(db: &Connection, identity: &BotRef) -> rusqlite::Result<Option<&'static str>> {
-    let key = [identity.platform.as_str(), identity.bot.as_str()];
+fn why_not_owned(db: &Connection, bot_ref: &BotRef) -> rusqlite::Result<Option<&'static str>> {
+    let key = [bot_ref.platform.as_str(), bot_ref.bot.as_str()];
     let shared: Option<bool> = db
         .query_row("SELECT shared FROM bots WHERE platform = ?1 AND id = ?2", key, |row| row.get(0))
         .optional()?;

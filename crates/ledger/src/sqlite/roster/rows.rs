@@ -60,7 +60,7 @@ pub(super) fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
     })
 }
 
-pub(super) fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<BotRef> {
+pub(super) fn bot_ref(row: &Row<'_>, at: usize) -> rusqlite::Result<BotRef> {
     Ok(BotRef { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
 }
 

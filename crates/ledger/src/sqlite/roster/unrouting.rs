@@ -5,7 +5,7 @@ use posthouse_wire::{ChatId, Event, InstanceId, Platform, ScopeId, Source, UserI
 use rusqlite::{Connection, Row, params};
 
 use super::chats::uses_bot;
-use super::rows::{identity, removed, route_to};
+use super::rows::{bot_ref, removed, route_to};
 use crate::roster::{BotRef, Discriminator, Removed};
 use crate::sqlite::bindings::is_bound;
 
@@ -68,7 +68,7 @@ pub(in crate::sqlite) fn end_of_author(
             "SELECT platform, bot FROM fronts WHERE instance = ?1 AND platform = ?2
              UNION SELECT platform, bot FROM routes WHERE instance = ?1 AND platform = ?2",
         )?
-        .query_map([instance.as_str(), platform.as_str()], |row| identity(row, 0))?
+        .query_map([instance.as_str(), platform.as_str()], |row| bot_ref(row, 0))?
         .collect::<rusqlite::Result<_>>()?;
     for on in bots {
         let left = Coverage::of(db, &on, instance)?;

@@ -1,6 +1,6 @@
 //! Alarms: arms that the server sets for itself.
 
-use ledger::{ArmFilter, ArmKey, ArmState, Armed, Due, Fault, NewAlarm, Removed, Settled};
+use ledger::{ArmFilter, ArmKey, ArmResult, ArmState, Armed, Due, Fault, NewAlarm, Removed};
 use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Policy};
 
@@ -86,7 +86,7 @@ stories! {
         assert_eq!(due, Some(Due { next_us: at(5), key }));
         let held = book.ledger.arms().claim(vec![key], SERVER, book.clock.now()).await.unwrap().remove(0);
         assert_eq!((held.attempts, held.last_status), (1, Some(503)));
-        assert_eq!(book.settles(key, SERVER, Settled::PutBack { next_us: Some(at(9)) }).await, Some(Due { next_us: at(9), key }));
+        assert_eq!(book.settles(key, SERVER, ArmResult::PutBack { next_us: Some(at(9)) }).await, Some(Due { next_us: at(9), key }));
         book.claims(&[key], "gone").await;
         let freed = book.ledger.arms().free_orphans(SERVER, START + crate::book::minutes(1), std::time::Duration::from_secs(1)).await.unwrap();
         assert_eq!(freed, [Due { next_us: at(61), key }], "nobody knows how it ended, so it fires again");
@@ -119,7 +119,7 @@ stories! {
         let arms = book.ledger.arms();
         book.sets(alarm("acme", "daily", 1)).await;
         let dead = book.sets(alarm("acme", "dead", 1)).await;
-        book.fires(dead, Settled::Dead { attempt: refused() }).await;
+        book.fires(dead, ArmResult::Dead { attempt: refused() }).await;
         let own = book.arms(arm_request(&heron, 60)).await;
         for filter in [
             ArmFilter::default(),

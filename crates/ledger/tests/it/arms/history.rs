@@ -1,4 +1,4 @@
-use ledger::{ArmFate, ArmFilter, ArmKey, ArmState, Armed, FireAttempt, Settled};
+use ledger::{ArmFate, ArmFilter, ArmKey, ArmResult, ArmState, Armed, FireAttempt};
 use posthouse_wire::cron::FireAt;
 
 use super::{Book, QUOTA, SERVER, about, arm_request, at, delivered, followed_by, postponed, refused};
@@ -77,16 +77,16 @@ stories! {
         assert_eq!(ending(&book, &heron, schedule).await, None);
         book.fires(key, postponed(1)).await;
         assert_eq!(ending(&book, &heron, schedule).await, None);
-        book.fires(key, Settled::Dead { attempt: refused() }).await;
+        book.fires(key, ArmResult::Dead { attempt: refused() }).await;
         assert_eq!(ending(&book, &heron, schedule).await, None, "a dead arm is not over");
         book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap();
         assert_eq!(ending(&book, &heron, schedule).await, None);
         let second = arm_request(&heron, 30);
         let key = book.arms(second.clone()).await;
         assert_eq!(ending(&book, &heron, schedule).await.as_deref(), Some("superseded"));
-        let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Gone, 60) else { panic!() };
+        let ArmResult::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Gone, 60) else { panic!() };
         let missed = vec![FireAt::from_micros(at(40))];
-        book.fires(key, Settled::Ended { fate, attempt, missed, successor }).await;
+        book.fires(key, ArmResult::Ended { fate, attempt, missed, successor }).await;
         assert_eq!(ending(&book, &heron, second.schedule.as_str()).await.as_deref(), Some("gone"));
         assert_eq!(ending(&book, &otter, second.schedule.as_str()).await, None, "it is nobody else's to ask");
         let third = book.pending(&heron).await.schedule;
@@ -102,7 +102,7 @@ stories! {
         let hourly = book.arms(about(&heron, "hourly", 8)).await;
         let of_otter = book.arms(arm_request(&otter, 7)).await;
         let of_crane = book.arms(arm_request(&crane, 6)).await;
-        book.fires(hourly, Settled::Dead { attempt: refused() }).await;
+        book.fires(hourly, ArmResult::Dead { attempt: refused() }).await;
         book.claims(&[of_crane], SERVER).await;
         let all = ArmFilter::default;
         assert_eq!(found(&book, all()).await, [daily, hourly, of_otter, of_crane]);
@@ -141,7 +141,7 @@ stories! {
         book.arms(arm_request(&heron, 0)).await;
         book.cancels(&heron).await;
         let dead = book.arms(about(&heron, "dead", 0)).await;
-        book.fires(dead, Settled::Dead { attempt: refused() }).await;
+        book.fires(dead, ArmResult::Dead { attempt: refused() }).await;
         let far = book.arms(about(&heron, "far", 300_000_000)).await;
         book.winds(days(30));
         book.prunes().await;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ledger::{ArmFate, ArmKey, ArmState, Armed, Due, FireAttempt, Settled};
+use ledger::{ArmFate, ArmKey, ArmResult, ArmState, Armed, Due, FireAttempt};
 use posthouse_wire::cron::FireAt;
 
 use super::{Book, SERVER, about, arm_request, at, delivered, ended, followed_by, postponed, refused};
@@ -78,7 +78,7 @@ stories! {
         let failed = book.clock.now();
         assert_eq!(book.fires(key, postponed(1)).await, Some(Due { next_us: at(1), key }));
         book.winds(Duration::from_secs(1));
-        let poked = Settled::Postponed { attempt: FireAttempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
+        let poked = ArmResult::Postponed { attempt: FireAttempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
         book.fires(key, poked).await;
         let again = book.ledger.arms().claim(vec![key], SERVER, book.clock.now()).await.unwrap();
         assert_eq!((again[0].attempts, again[0].poked, again[0].next_us), (2, true, at(3) + 1));
@@ -97,7 +97,7 @@ stories! {
     async fn an_arm_given_up_stays_dead_and_visible(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(arm_request(&heron, 0)).await;
-        assert_eq!(book.fires(key, Settled::Dead { attempt: refused() }).await, None);
+        assert_eq!(book.fires(key, ArmResult::Dead { attempt: refused() }).await, None);
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Dead, 1, Some(book.clock.now())));
         assert!(book.due().await.is_empty());
@@ -109,7 +109,7 @@ stories! {
     async fn what_was_not_tried_is_put_back_as_it_was(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(arm_request(&heron, 0)).await;
-        let put_back = Settled::PutBack { next_us: Some(at(2)) };
+        let put_back = ArmResult::PutBack { next_us: Some(at(2)) };
         assert_eq!(book.fires(key, put_back).await, Some(Due { next_us: at(2), key }));
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Armed, 0, None));
@@ -120,12 +120,12 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let first = ledger::NewArm { callback: None, ..arm_request(&heron, 0) };
         let key = book.arms(first).await;
-        let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Delivered, 90) else { panic!() };
+        let ArmResult::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Delivered, 90) else { panic!() };
         let missed = vec![FireAt::from_micros(at(30)), FireAt::from_micros(at(60))];
         let then = vec![FireAt::from_micros(at(120))];
         let successor = successor.map(|next| ledger::Successor { then: then.clone(), ..next });
         book.winds(minutes(1));
-        let settled = Settled::Ended { fate, attempt, missed, successor: successor.clone() };
+        let settled = ArmResult::Ended { fate, attempt, missed, successor: successor.clone() };
         let due = book.fires(key, settled).await.unwrap();
         let arm = book.pending(&heron).await;
         assert_eq!((arm.key, arm.next_us), (due.key, at(90)));
@@ -168,7 +168,7 @@ stories! {
         let first = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[first], SERVER).await;
         let second = book.arms(arm_request(&heron, 60)).await;
-        for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(ArmFate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
+        for settled in [postponed(5), ArmResult::Dead { attempt: refused() }, ended(ArmFate::Missed), ArmResult::PutBack { next_us: Some(at(1)) }] {
             assert_eq!(book.settles(first, SERVER, settled).await, None);
         }
         assert_eq!(book.due().await, [second]);

@@ -110,7 +110,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let new = arm_request(&heron, 0);
         let key = book.arms(new.clone()).await;
-        book.fires(key, ledger::Settled::Dead { attempt: refused() }).await;
+        book.fires(key, ledger::ArmResult::Dead { attempt: refused() }).await;
         book.winds(minutes(1));
         let again = book.requests(arm_request(&heron, 0)).await;
         assert_eq!(again, Armed::Same { schedule: new.schedule, due: Due { next_us: at(60), key } });
@@ -262,7 +262,7 @@ stories! {
         book.claims(&[held], SERVER).await;
         book.fires(retried, postponed(30)).await;
         book.fires(taken, delivered()).await;
-        book.fires(dead, ledger::Settled::Dead { attempt: refused() }).await;
+        book.fires(dead, ledger::ArmResult::Dead { attempt: refused() }).await;
         let listed = book.ledger.arms().listing(&heron, 10).await.unwrap();
         let jobs: Vec<_> = listed.iter().map(|armed| armed.job_id.as_str()).collect();
         assert_eq!(jobs, ["held", "retried", "late"], "a dead one is asked for anew, and so revived");

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ledger::{ArmState, Due, FireAttempt, Settled};
+use ledger::{ArmResult, ArmState, Due, FireAttempt};
 
 use super::{Book, SERVER, about, arm_request, at, postponed, refused};
 use crate::book::{hours, minutes};
@@ -14,7 +14,7 @@ stories! {
         let held = book.arms(about(&heron, "held", 0)).await;
         let foreign = book.arms(arm_request(&otter, 0)).await;
         for key in [dead, foreign] {
-            book.fires(key, Settled::Dead { attempt: refused() }).await;
+            book.fires(key, ArmResult::Dead { attempt: refused() }).await;
         }
         for key in [waiting, held] {
             book.fires(key, postponed(7000)).await;
@@ -42,7 +42,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(arm_request(&heron, 0)).await;
         let attempt = FireAttempt { unsure: true, ..FireAttempt::default() };
-        book.fires(key, Settled::Postponed { attempt, next_us: at(9), pause: Duration::ZERO, poked: false }).await;
+        book.fires(key, ArmResult::Postponed { attempt, next_us: at(9), pause: Duration::ZERO, poked: false }).await;
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
         assert_eq!(book.pending(&heron).await.next_us, at(9));
     }
@@ -59,7 +59,7 @@ stories! {
         let sooner = arms.redrive(&heron, &daily, book.clock.now()).await.unwrap();
         assert_eq!(sooner, Some(Due { next_us: at(60), key }));
         assert_eq!(arms.redrive(&heron, &daily, book.clock.now()).await.unwrap(), sooner);
-        book.fires(key, Settled::Dead { attempt: refused() }).await;
+        book.fires(key, ArmResult::Dead { attempt: refused() }).await;
         book.winds(minutes(1));
         let revived = arms.redrive(&heron, &daily, book.clock.now()).await.unwrap();
         assert_eq!(revived, Some(Due { next_us: at(120), key }));

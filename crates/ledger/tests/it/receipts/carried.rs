@@ -1,6 +1,6 @@
 //! Deliveries over the relay connection: the entry holds their state.
 
-use ledger::{Acknowledgement, Append, Created, ReceiptFilter, Removed, Setback};
+use ledger::{Acknowledgement, Append, Created, FailedDelivery, ReceiptFilter, Removed};
 
 use super::*;
 use crate::book::{days, on};
@@ -26,7 +26,7 @@ stories! {
     async fn a_dead_letter_failed_until_it_is_put_back_in_line(book) {
         let entry = kept(&book, word(&book, "d1", "hello")).await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&HERON.into(), &entry, Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&HERON.into(), &entry, FailedDelivery::Poison).await.unwrap();
         }
         let receipt = told(&book, "d1").await;
         assert_eq!((receipt.state, receipt.acknowledged_at), (ReceiptState::Failed, None));

@@ -123,7 +123,7 @@ stories! {
         let nothing_sent = r#"{"woken":false}"#.to_owned();
         let wake = opened(&book, NewReceipt { verb: DispatchVerb::Wake, ..call(&book, "wake", "hello") }).await;
         let failed_all_the_same =
-            Attempted::Failed { error: "nobody there".to_owned(), answer: Some(nothing_sent.clone()) };
+            AttemptOutcome::Failed { error: "nobody there".to_owned(), answer: Some(nothing_sent.clone()) };
         attempted(&book, wake, failed_all_the_same).await;
         let again = known(&book, NewReceipt { verb: DispatchVerb::Wake, ..call(&book, "wake", "hello") }).await;
         assert_eq!((again.state, again.error.as_deref()), (ReceiptState::Failed, Some("nobody there")));
@@ -141,7 +141,7 @@ stories! {
 
     async fn what_was_told_of_a_failure_is_not_told_of_the_entry_that_it_becomes(book) {
         let key = opened(&book, scheduled(&book, "d1", "hello", book.clock.now())).await;
-        let told_so = Attempted::Failed { error: "no".to_owned(), answer: Some("{}".to_owned()) };
+        let told_so = AttemptOutcome::Failed { error: "no".to_owned(), answer: Some("{}".to_owned()) };
         attempted(&book, key, told_so).await;
         kept(&book, word(&book, "d1", "hello")).await;
         let receipt = told(&book, "d1").await;

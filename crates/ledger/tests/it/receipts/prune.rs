@@ -1,6 +1,6 @@
 //! Receipts are kept for thirty days.
 
-use ledger::Setback;
+use ledger::FailedDelivery;
 
 use super::*;
 use crate::book::{days, hours};
@@ -52,7 +52,7 @@ stories! {
         book.acknowledges(HERON, &[&taken]).await;
         let dead = kept(&book, word(&book, "dead", "hello")).await;
         for _ in 0..3 {
-            book.ledger.inbox().set_back(&HERON.into(), &dead, Setback::Poison).await.unwrap();
+            book.ledger.inbox().record_failed_delivery(&HERON.into(), &dead, FailedDelivery::Poison).await.unwrap();
         }
         kept(&book, word(&book, "waiting", "hello")).await;
         book.winds(days(15));

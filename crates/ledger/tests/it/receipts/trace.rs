@@ -1,16 +1,16 @@
 //! A dispatch in the trace.
 
-use ledger::Story;
+use ledger::MessageTimeline;
 use posthouse_wire::delivery::DeliveryFailed;
 
 use super::*;
 use crate::book::{days, minutes};
 
-async fn stories(book: &Book, dispatch: &str) -> Vec<Story> {
+async fn stories(book: &Book, dispatch: &str) -> Vec<MessageTimeline> {
     book.ledger.traces().dispatch(&dispatch.into()).await.unwrap()
 }
 
-fn steps(story: &Story) -> Vec<(&str, Moment)> {
+fn steps(story: &MessageTimeline) -> Vec<(&str, Moment)> {
     story.steps.iter().map(|step| (step.what, step.at)).collect()
 }
 
@@ -74,9 +74,9 @@ stories! {
         attempted(&book, key, postponed(book.clock.now())).await;
         let error = DeliveryFailed::http_status("heron", 503, "the receiver answered 503");
         let error = serde_json::to_string(&error).unwrap();
-        attempted(&book, key, Attempted::Failed { error: error.clone(), answer: None }).await;
+        attempted(&book, key, AttemptOutcome::Failed { error: error.clone(), answer: None }).await;
         let never = opened(&book, scheduled(&book, "d2", "hello", book.clock.now())).await;
-        attempted(&book, never, Attempted::Failed { error, answer: None }).await;
+        attempted(&book, never, AttemptOutcome::Failed { error, answer: None }).await;
         for (dispatch, why) in [
             ("d1", "http_status: the receiver answered 503, after 3 attempts"),
             ("d2", "http_status: the receiver answered 503"),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthouse_time::{Late, Timepiece};
+use posthouse_time::{TimedOut, Timepiece};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::directory::DropError;
@@ -36,7 +36,7 @@ impl DirectoryWorkers {
             let slot = self.threads.slot().await.ok_or(DropError::Hung)?;
             self.done(hand, slot, job).await
         };
-        timepiece.within(PATIENCE, working).await.unwrap_or_else(|Late| Err(DropError::Hung))
+        timepiece.within(PATIENCE, working).await.unwrap_or_else(|TimedOut| Err(DropError::Hung))
     }
 
     /// Runs the job if a permit is free now. `None` otherwise.
@@ -48,7 +48,7 @@ impl DirectoryWorkers {
         let Ok(hand) = Arc::clone(&self.here).try_acquire_owned() else { return Ok(None) };
         let Some(slot) = self.threads.slot_if_free() else { return Ok(None) };
         let worked = timepiece.within(PATIENCE, self.done(hand, slot, job)).await;
-        worked.unwrap_or_else(|Late| Err(DropError::Hung)).map(Some)
+        worked.unwrap_or_else(|TimedOut| Err(DropError::Hung)).map(Some)
     }
 
     /// Runs the job on a thread of the tenant, so that a slow disk does not block the runtime.

@@ -1,7 +1,9 @@
 //! Webhook wakes: a request to the wake URL, or a delivery if the agent has none.
 
 use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, WakeReceipt, When};
+use posthouse_wire::delivery::{
+    Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, WakeReceipt, WakeTime,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,7 +21,7 @@ pub(super) struct WebhookWake<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub when: Option<When>,
+    pub when: Option<WakeTime>,
     pub dispatch_id: &'a DispatchId,
     pub sent_at: i64,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::is_blank;
 
 /// Reason why a text is not a duration, with the number of characters before the error.
-pub(super) enum Misread {
+pub(super) enum DurationError {
     /// Something else is there.
     Elsewhat { at: usize },
     /// A number too large for any calendar.
@@ -13,23 +13,23 @@ pub(super) enum Misread {
 }
 
 /// A whole number and a unit of minutes, hours or days, as the stock agent reads it. In minutes.
-pub(super) fn stock_minutes(text: &str) -> Result<u64, Misread> {
+pub(super) fn stock_minutes(text: &str) -> Result<u64, DurationError> {
     let mut reader = DurationParser { text, place: 0 };
     let count = reader.number()?;
     let at = reader.place;
     let seconds = match reader.unit()? {
         // The stock grammar has no seconds.
-        1 => return Err(Misread::Elsewhat { at }),
+        1 => return Err(DurationError::Elsewhat { at }),
         seconds => seconds,
     };
     if !reader.rest().is_empty() {
-        return Err(Misread::Elsewhat { at: reader.characters() });
+        return Err(DurationError::Elsewhat { at: reader.characters() });
     }
-    count.and_then(|count| count.checked_mul(seconds / 60)).ok_or(Misread::TooLong)
+    count.and_then(|count| count.checked_mul(seconds / 60)).ok_or(DurationError::TooLong)
 }
 
 /// A sum of numbers and units down to seconds, such as `1h30m`.
-pub(super) fn sum(text: &str) -> Result<Duration, Misread> {
+pub(super) fn sum(text: &str) -> Result<Duration, DurationError> {
     let mut reader = DurationParser { text, place: 0 };
     let mut total = Some(0_u64);
     loop {
@@ -38,7 +38,7 @@ pub(super) fn sum(text: &str) -> Result<Duration, Misread> {
         total = total.and_then(|total| total.checked_add(count?.checked_mul(seconds)?));
         reader.skip_blanks();
         if reader.rest().is_empty() {
-            return total.map(Duration::from_secs).ok_or(Misread::TooLong);
+            return total.map(Duration::from_secs).ok_or(DurationError::TooLong);
         }
     }
 }
@@ -70,14 +70,14 @@ impl<'a> DurationParser<'a> {
     }
 
     /// The inner `None` is a number that is too large.
-    fn number(&mut self) -> Result<Option<u64>, Misread> {
+    fn number(&mut self) -> Result<Option<u64>, DurationError> {
         let at = self.characters();
-        let digits = self.take(|c| c.is_ascii_digit()).ok_or(Misread::Elsewhat { at })?;
+        let digits = self.take(|c| c.is_ascii_digit()).ok_or(DurationError::Elsewhat { at })?;
         Ok(digits.parse().ok())
     }
 
     /// Number of seconds in the unit.
-    fn unit(&mut self) -> Result<u64, Misread> {
+    fn unit(&mut self) -> Result<u64, DurationError> {
         self.skip_blanks();
         let at = self.characters();
         let word = self.take(char::is_alphabetic).unwrap_or_default().to_lowercase();
@@ -86,7 +86,7 @@ impl<'a> DurationParser<'a> {
             "m" | "min" | "mins" | "minute" | "minutes" => 60,
             "h" | "hr" | "hrs" | "hour" | "hours" => 3_600,
             "d" | "day" | "days" => 86_400,
-            _ => return Err(Misread::Elsewhat { at }),
+            _ => return Err(DurationError::Elsewhat { at }),
         })
     }
 }

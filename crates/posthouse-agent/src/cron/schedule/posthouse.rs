@@ -7,7 +7,7 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{
     Dialect, Flaw, Schedule, ScheduleFault, after_word,
-    duration::{Misread, sum},
+    duration::{DurationError, sum},
     fields, is_blank,
     phrase::{self, Phrase},
     stock, trimmed,
@@ -72,8 +72,8 @@ fn read_in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule,
         return stock::timestamp(text, zone);
     }
     match sum(text) {
-        Ok(_) | Err(Misread::TooLong) => Err(two_meanings(text)),
-        Err(Misread::Elsewhat { at }) => {
+        Ok(_) | Err(DurationError::TooLong) => Err(two_meanings(text)),
+        Err(DurationError::Elsewhat { at }) => {
             let fault = ScheduleFault::new(Flaw::Unrecognised, "not a known form of schedule");
             Err(fault.at(at).nearest(nearest(text)))
         }
@@ -158,10 +158,10 @@ fn two_meanings(text: &str) -> ScheduleFault {
     ScheduleFault::new(Flaw::Ambiguous, why).at(0).nearest(ways)
 }
 
-fn unread(misread: Misread, flaw: Flaw, why: &str, nearest: &str) -> ScheduleFault {
+fn unread(misread: DurationError, flaw: Flaw, why: &str, nearest: &str) -> ScheduleFault {
     match misread {
-        Misread::TooLong => ScheduleFault::overflow().at(0),
-        Misread::Elsewhat { at } => ScheduleFault::new(flaw, why).at(at).nearest(nearest),
+        DurationError::TooLong => ScheduleFault::overflow().at(0),
+        DurationError::Elsewhat { at } => ScheduleFault::new(flaw, why).at(at).nearest(nearest),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{
     Dialect, Flaw, Schedule, ScheduleFault, after_word,
-    duration::{Misread, stock_minutes},
+    duration::{DurationError, stock_minutes},
     fields, is_blank,
     iso::ParsedTime,
     trimmed,
@@ -30,8 +30,8 @@ fn read(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule, Schedul
     }
     match stock_minutes(text) {
         Ok(minutes) => Ok(Schedule::once(later(now, minutes)?, format!("once in {text}"))),
-        Err(Misread::TooLong) => Err(ScheduleFault::overflow().at(0)),
-        Err(Misread::Elsewhat { at }) => {
+        Err(DurationError::TooLong) => Err(ScheduleFault::overflow().at(0)),
+        Err(DurationError::Elsewhat { at }) => {
             let why = "not a duration, an interval, a cron expression or a timestamp";
             Err(ScheduleFault::new(Flaw::Unrecognised, why).at(at).nearest(nearest(text)))
         }
@@ -42,8 +42,8 @@ fn interval(rest: &str, now: Timestamp) -> Result<Schedule, ScheduleFault> {
     let (cut, rest) = trimmed(rest);
     let minutes = match stock_minutes(rest) {
         Ok(minutes) => minutes,
-        Err(Misread::TooLong) => return Err(ScheduleFault::overflow().at(cut)),
-        Err(Misread::Elsewhat { at }) => {
+        Err(DurationError::TooLong) => return Err(ScheduleFault::overflow().at(cut)),
+        Err(DurationError::Elsewhat { at }) => {
             let why = "an interval is a whole number of minutes, hours or days";
             let fault = ScheduleFault::new(Flaw::BadIntervalDuration, why).at(cut + at);
             return Err(fault.nearest("`every 30m`"));

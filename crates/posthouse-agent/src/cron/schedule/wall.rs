@@ -43,7 +43,7 @@ impl PartialEq for Wall {
 }
 
 /// The period between two changes of a zone's offset.
-struct Piece {
+struct OffsetPeriod {
     begin: Option<Timestamp>,
     end: Option<Timestamp>,
     offset: Offset,
@@ -78,7 +78,7 @@ impl Wall {
         }
         let mut from = SearchStart { base, at: base, inclusive: false };
         loop {
-            let piece = Piece::around(from.at, zone);
+            let piece = OffsetPeriod::around(from.at, zone);
             let far = self.regular(&piece, &from);
             let found = far.into_iter().chain(self.skipped(&piece, &from)).min();
             let Some(end) = piece.end else { return found };
@@ -93,7 +93,7 @@ impl Wall {
     }
 
     /// The first match under the piece's own offset.
-    fn regular(&self, piece: &Piece, from: &SearchStart) -> Option<Timestamp> {
+    fn regular(&self, piece: &OffsetPeriod, from: &SearchStart) -> Option<Timestamp> {
         let mut from = *from;
         if let (false, Some((_, heard))) = (self.both_passes, piece.repeated())
             && from.at < heard
@@ -105,7 +105,7 @@ impl Wall {
 
     /// The first match among the local times that were skipped when the piece began. They run as if the
     /// clock had not been set forward, which is later by the gap.
-    fn skipped(&self, piece: &Piece, from: &SearchStart) -> Option<Timestamp> {
+    fn skipped(&self, piece: &OffsetPeriod, from: &SearchStart) -> Option<Timestamp> {
         let (begin, over) = piece.gap()?;
         let from = if from.at < begin { from.moved(begin) } else { *from };
         self.search(&from, piece.before).filter(|found| *found < over)
@@ -140,7 +140,7 @@ impl SearchStart {
     }
 }
 
-impl Piece {
+impl OffsetPeriod {
     fn around(at: Timestamp, zone: &TimeZone) -> Self {
         let offset = zone.to_offset(at);
         // A change at exactly this instant counts as past.

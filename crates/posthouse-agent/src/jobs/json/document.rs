@@ -9,7 +9,7 @@ use std::sync::Arc;
 use posthouse_wire::id::JobId;
 use serde_json::value::RawValue;
 
-use crate::jobs::rules::Then;
+use crate::jobs::rules::RecordChange;
 use crate::jobs::{Fault, Job};
 
 #[derive(Clone, Default)]
@@ -90,18 +90,18 @@ impl Document {
         self.unsaved = Unsaved::Lasting;
     }
 
-    pub(super) fn apply(&mut self, place: usize, then: Then) {
-        let unsaved = match then {
-            Then::Same => Unsaved::Nothing,
-            Then::Touch(job) => {
+    pub(super) fn apply(&mut self, place: usize, change: RecordChange) {
+        let unsaved = match change {
+            RecordChange::Same => Unsaved::Nothing,
+            RecordChange::Touch(job) => {
                 self.entries[place] = JobItem::of(job);
                 Unsaved::Passing
             }
-            Then::Keep(job) => {
+            RecordChange::Keep(job) => {
                 self.entries[place] = JobItem::of(job);
                 Unsaved::Lasting
             }
-            Then::Remove => {
+            RecordChange::Remove => {
                 self.entries.remove(place);
                 Unsaved::Lasting
             }

@@ -7,7 +7,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, civil::DateTime};
 use serde_json::{Map, Value, json};
 
-use super::{RuleResult, Then, advance, is_once, is_spent, recurring};
+use super::{RecordChange, RuleResult, advance, is_once, is_spent, recurring};
 use crate::cron::schedule::{Schedule, ScheduleKind, iso, read_iso};
 use crate::jobs::record::{FireClaim, truthy};
 use crate::jobs::{Job, Terms};
@@ -35,11 +35,11 @@ pub(in crate::jobs) fn due(
     terms: &Terms,
 ) -> RuleResult<Option<DueJob>> {
     let (mut job, mended) = mend(job, id);
-    match look(&mut job, owner, now, terms) {
+    match check_due(&mut job, owner, now, terms) {
         DueCheck::Spent => RuleResult::remove(None),
         DueCheck::Due { fire_at, missed, changed } => {
-            let then = if mended || changed { Then::Keep(job.clone()) } else { Then::Same };
-            RuleResult { answer: Some(DueJob { job, fire_at, missed }), then }
+            let change = if mended || changed { RecordChange::Keep(job.clone()) } else { RecordChange::Same };
+            RuleResult { answer: Some(DueJob { job, fire_at, missed }), change }
         }
         DueCheck::NotDue { changed } if mended || changed => RuleResult::keep(None, job),
         DueCheck::NotDue { .. } => RuleResult::same(None),
@@ -52,7 +52,7 @@ enum DueCheck {
     Spent,
 }
 
-fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> DueCheck {
+fn check_due(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> DueCheck {
     const NOT_DUE: DueCheck = DueCheck::NotDue { changed: false };
     let zone = &terms.zone;
     let once = is_once(job);

@@ -4,32 +4,37 @@ use jiff::Timestamp;
 use posthouse_wire::cron::Overlap;
 use serde_json::Value;
 
-use super::{RuleResult, Then, advance, is_once, is_spent, recurring};
+use super::{RecordChange, RuleResult, advance, is_once, is_spent, recurring};
 use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
-use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, Marked, RunOutcome, Terms};
+use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, MarkResult, RunOutcome, Terms};
 
 /// A request to claim a fire.
 #[derive(Clone, Debug)]
-pub(in crate::jobs) struct Bid {
+pub(in crate::jobs) struct ClaimRequest {
     pub fire_at: Option<Timestamp>,
     pub owner: String,
     /// Made by the caller. It becomes the claim's token if the bid wins.
     pub token: String,
 }
 
-pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms) -> RuleResult<ClaimResult> {
+pub(in crate::jobs) fn claim(
+    job: &Job,
+    request: &ClaimRequest,
+    now: Timestamp,
+    terms: &Terms,
+) -> RuleResult<ClaimResult> {
     let refused = |why| RuleResult::same(ClaimResult::Refused(why));
     if !job.is_live() {
         return refused(ClaimRefusal::Off);
     }
-    if bid.fire_at.is_some_and(|fire_at| job.is_settled(fire_at)) {
+    if request.fire_at.is_some_and(|fire_at| job.is_settled(fire_at)) {
         return refused(ClaimRefusal::Settled);
     }
     let earlier = FireClaim::of(job);
     if let Some(held) = earlier.as_ref().filter(|claim| claim.is_held(now)) {
         // A stock claim has no fire time, so it may be for this one.
         let Some(fire_at) =
-            bid.fire_at.filter(|fire_at| held.token.is_some() && held.fire_at != Some(*fire_at))
+            request.fire_at.filter(|fire_at| held.token.is_some() && held.fire_at != Some(*fire_at))
         else {
             return refused(ClaimRefusal::Held);
         };
@@ -46,21 +51,21 @@ pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms
     // The earlier claim has lapsed without a mark. Its fire time is settled now, because nothing would
     // remember it after this claim has replaced it.
     if let Some(abandoned) = earlier.and_then(|claim| claim.fire_at)
-        && bid.fire_at != Some(abandoned)
+        && request.fire_at != Some(abandoned)
     {
         job.settle(abandoned);
     }
     FireClaim {
         at: now,
-        by: bid.owner.clone(),
-        token: Some(bid.token.clone()),
-        fire_at: bid.fire_at,
+        by: request.owner.clone(),
+        token: Some(request.token.clone()),
+        fire_at: request.fire_at,
         until: now + LEASE,
         dispatched: false,
     }
     .put(&mut job, &terms.zone);
-    advance(&mut job, base(now, bid.fire_at), &terms.zone);
-    let claim = JobClaim { job: job.clone(), fire_at: bid.fire_at, token: bid.token.clone() };
+    advance(&mut job, base(now, request.fire_at), &terms.zone);
+    let claim = JobClaim { job: job.clone(), fire_at: request.fire_at, token: request.token.clone() };
     RuleResult::keep(ClaimResult::Won(Box::new(claim)), job)
 }
 
@@ -94,7 +99,7 @@ pub(in crate::jobs) fn renew(job: &Job, claim: &JobClaim, now: Timestamp, terms:
     {
         run.insert("at".to_owned(), crate::cron::schedule::iso(now, &terms.zone).into());
     }
-    RuleResult { answer: true, then: Then::Touch(job) }
+    RuleResult { answer: true, change: RecordChange::Touch(job) }
 }
 
 pub(in crate::jobs) fn dispatch(job: &Job, claim: &JobClaim, terms: &Terms) -> RuleResult<bool> {
@@ -121,9 +126,9 @@ pub(in crate::jobs) fn mark(
     outcome: &RunOutcome,
     now: Timestamp,
     terms: &Terms,
-) -> RuleResult<Marked> {
+) -> RuleResult<MarkResult> {
     if FireClaim::of(job).is_none_or(|held| !held.is_of(&claim.token)) {
-        return RuleResult::same(Marked::Fenced);
+        return RuleResult::same(MarkResult::Fenced);
     }
     let mut job = job.clone();
     job.set_time("last_run_at", Some(now), &terms.zone);
@@ -143,12 +148,12 @@ pub(in crate::jobs) fn mark(
         let counted = is_once(&job) && repeat.times.is_some() && repeat.completed > 0;
         let completed = repeat.completed + u64::from(!counted);
         if repeat.times.is_some_and(|times| completed >= times) {
-            return RuleResult::remove(Marked::Removed);
+            return RuleResult::remove(MarkResult::Removed);
         }
         job.set_completed(completed);
     }
     go_on(&mut job, base(now, claim.fire_at), terms);
-    RuleResult::keep(Marked::Kept(Box::new(job.clone())), job)
+    RuleResult::keep(MarkResult::Kept(Box::new(job.clone())), job)
 }
 
 /// Sets the state of a job after a run that was not its last by count.

@@ -1,7 +1,7 @@
 //! The ticker's scan beyond the vectors: files that a person has edited.
 
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{ClaimRefusal, Marked, NewJob, RunOutcome};
+use posthouse_agent::jobs::{ClaimRefusal, MarkResult, NewJob, RunOutcome};
 use serde_json::{Value, json};
 
 use super::{at, json_shelf, shelves, shelves_in};
@@ -17,7 +17,7 @@ async fn a_due_job_is_claimed_under_the_time_it_was_due() {
         // A second ticker that read the store before the claim comes too late.
         assert_eq!(shelf.loses(&job, Some(due[0].fire_at)).await, ClaimRefusal::Held);
         assert!(shelf.store.due("ticker").await.unwrap().is_empty(), "the claim moved it on");
-        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Kept(_)));
+        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), MarkResult::Kept(_)));
     }
 }
 
@@ -41,7 +41,7 @@ async fn a_one_shot_that_a_fire_is_running_is_not_handed_out() {
         assert!(shelf.store.dispatch(&claim).await.unwrap());
         // Its runs are used up and its time has passed, but it is not stale: its run is in progress.
         assert!(shelf.store.due("ticker").await.unwrap().is_empty());
-        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Removed));
+        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), MarkResult::Removed));
     }
 }
 

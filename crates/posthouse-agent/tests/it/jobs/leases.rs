@@ -7,14 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use posthouse_agent::jobs::{
-    ClaimLease, ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, Marked, NewJob,
-    Overlap, Policy, RunOutcome, Tick, claim_in_turn,
+    ClaimLease, ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, MarkResult,
+    NewJob, Overlap, Policy, RunOutcome, Tick, claim_in_turn,
 };
 use posthouse_agent::wire::id::JobId;
 
 use super::{StoreFixture, at, shelves};
 
-async fn marks(shelf: &StoreFixture, claim: &posthouse_agent::jobs::JobClaim) -> Marked {
+async fn marks(shelf: &StoreFixture, claim: &posthouse_agent::jobs::JobClaim) -> MarkResult {
     shelf.store.mark(claim, RunOutcome::ok()).await.unwrap()
 }
 
@@ -64,7 +64,7 @@ async fn ours_6_4_an_early_fire_does_not_make_the_same_occurrence_next() {
         let claim = shelf.wins(&job, Some(at(86_400))).await;
         assert_eq!(shelf.job(&job).await.next_run_at(), Some(at(2 * 86_400)));
         // The run ends before the fire was due.
-        let Marked::Kept(kept) = marks(&shelf, &claim).await else { panic!("a daily job goes on") };
+        let MarkResult::Kept(kept) = marks(&shelf, &claim).await else { panic!("a daily job goes on") };
         assert_eq!(kept.next_run_at(), Some(at(2 * 86_400)), "{}", shelf.name);
     }
 }
@@ -81,10 +81,10 @@ async fn ours_6_4_a_claim_that_nobody_renews_lapses_after_60_s_and_its_owner_can
         let fresh = shelf.wins(&job, Some(at(300))).await;
         assert!(!shelf.store.renew(&stale).await.unwrap());
         assert!(!shelf.store.dispatch(&stale).await.unwrap());
-        assert!(matches!(marks(&shelf, &stale).await, Marked::Fenced));
+        assert!(matches!(marks(&shelf, &stale).await, MarkResult::Fenced));
         assert_eq!(shelf.job(&job).await.last_run_at(), None);
-        assert!(matches!(marks(&shelf, &fresh).await, Marked::Kept(_)));
-        assert!(matches!(marks(&shelf, &fresh).await, Marked::Fenced), "a mark is not made twice");
+        assert!(matches!(marks(&shelf, &fresh).await, MarkResult::Kept(_)));
+        assert!(matches!(marks(&shelf, &fresh).await, MarkResult::Fenced), "a mark is not made twice");
     }
 }
 
@@ -157,7 +157,7 @@ async fn ours_6_4_a_held_lease_outlasts_any_run_and_a_stock_agent_sees_it_fresh(
         let stamped: jiff::Timestamp = stamped.parse().unwrap();
         assert!(stamped >= at(300 + 30 * 20), "what a stock agent counts 300 s from moved along: {stamped}");
         drop(lease);
-        assert!(matches!(marks(&shelf, &claim).await, Marked::Kept(_)), "{}", shelf.name);
+        assert!(matches!(marks(&shelf, &claim).await, MarkResult::Kept(_)), "{}", shelf.name);
     }
 }
 
@@ -188,7 +188,7 @@ async fn a_step_of_the_wall_clock_does_not_free_the_claim_of_a_run_that_lives() 
         tokio::time::timeout(Duration::from_secs(60), renewed).await.expect("it is renewed by the new time");
         assert_eq!(shelf.loses(&job, Some(at(300))).await, ClaimRefusal::Held);
         drop(lease);
-        assert!(matches!(marks(&shelf, &claim).await, Marked::Kept(_)), "{}", shelf.name);
+        assert!(matches!(marks(&shelf, &claim).await, MarkResult::Kept(_)), "{}", shelf.name);
     }
 }
 
@@ -278,7 +278,7 @@ impl JobStore for FailingRenewals {
         self.inner.dispatch(claim).await
     }
 
-    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault> {
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<MarkResult, Fault> {
         self.inner.mark(claim, outcome).await
     }
 

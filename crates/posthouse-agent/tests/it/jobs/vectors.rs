@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use posthouse_agent::jobs::{ClaimResult, Fault, JobChange, JobClaim, Marked, NewJob, RunOutcome};
+use posthouse_agent::jobs::{ClaimResult, Fault, JobChange, JobClaim, MarkResult, NewJob, RunOutcome};
 use posthouse_agent::wire::id::JobId;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ impl Player<'_> {
                     None => RunOutcome::ok(),
                 };
                 let marked = store.mark(&self.claims["latest"], outcome).await?;
-                assert!(!matches!(marked, Marked::Fenced));
+                assert!(!matches!(marked, MarkResult::Fenced));
                 Value::Null
             }
             "due" => json!(!store.due(by).await?.is_empty()),

@@ -103,11 +103,9 @@ pub fn with_rows(mut shown: Value) -> (Value, Vec<(String, String)>) {
     (shown, rows)
 }
 
-/// The limits with these names, in one line.
-pub fn sentence(shown: &Value, names: &[String]) -> String {
-    let said =
-        names.iter().map(|name| format!("{} {}", name.replace('_', " "), line(&shown["limits"][name])));
-    said.collect::<Vec<_>>().join(", ")
+/// A line for each limit with one of these names.
+pub fn lines(shown: &Value, names: &[String]) -> impl Iterator<Item = String> {
+    names.iter().map(|name| format!("{}: {}", name.replace('_', " "), line(&shown["limits"][name])))
 }
 
 #[cfg(test)]
@@ -138,6 +136,7 @@ mod tests {
             ("sockets", &json!("5 (set for this tenant), 2 in use")),
         ];
         assert_eq!(lines, expected);
-        assert_eq!(sentence(&shown, &["agent_sockets".to_owned()]), "agent sockets 64 (default)");
+        let names = ["agent_sockets".to_owned()];
+        assert_eq!(super::lines(&shown, &names).collect::<Vec<_>>(), ["agent sockets: 64 (default)"]);
     }
 }

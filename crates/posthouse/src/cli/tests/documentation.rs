@@ -1,6 +1,6 @@
 //! Tests of the documentation: every command in it exists and parses, and every link leads somewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -149,6 +149,38 @@ fn every_command_in_the_documentation_exists_and_parses() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(parsed > 50 && mentioned > 20, "the documentation was not found: {parsed}, {mentioned}");
+}
+
+/// The commands that the README's table of commands names. A row names subcommands in its first column
+/// (`config check`), or in its second one after the command of the first.
+fn commands_of_the_readme() -> BTreeSet<String> {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let table = readme.split("## Commands").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let mut named = BTreeSet::new();
+    for row in table.lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let (first, second) = (quoted(cells[1]), quoted(cells[2]));
+        if let [command] = first.as_slice() {
+            named.extend(second.iter().map(|subcommand| format!("{command} {subcommand}")));
+        }
+        named.extend(first);
+    }
+    named
+}
+
+#[test]
+fn the_readme_lists_every_command() {
+    let named = commands_of_the_readme();
+    let mut missing = Vec::new();
+    for command in Cli::command().get_subcommands() {
+        let name = command.get_name();
+        let subcommands: Vec<String> =
+            command.get_subcommands().map(|one| format!("{name} {}", one.get_name())).collect();
+        let wanted = if subcommands.is_empty() { vec![name.to_owned()] } else { subcommands };
+        missing.extend(wanted.into_iter().filter(|wanted| !named.contains(wanted)));
+    }
+    assert!(missing.is_empty(), "the table of commands in README.md lacks: {}", missing.join(", "));
 }
 
 /// The anchor that a heading gets.

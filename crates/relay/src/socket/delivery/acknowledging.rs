@@ -13,9 +13,9 @@ use crate::socket::Socket;
 use crate::{Fault, Relay};
 
 /// Pause between two attempts to commit acknowledgements while the ledger fails.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of acknowledgements waiting for the ledger. Entries of further ones are delivered again.
-const TAKEN: usize = 4096;
+const MOST_UNCOMMITTED: usize = 4096;
 /// Time for which a closing socket waits until its acknowledgements are stored.
 const KEPT_WITHIN: Duration = Duration::from_secs(3);
 
@@ -25,7 +25,7 @@ impl Socket {
         let now = self.now();
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
-        if delivery.taken.len() >= TAKEN || entry.bytes().is_none() {
+        if delivery.uncommitted.len() >= MOST_UNCOMMITTED || entry.bytes().is_none() {
             return;
         }
         delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
@@ -54,9 +54,9 @@ impl Socket {
         if at == Some(0) {
             delivery.lease = Lease::starting(now);
         }
-        delivery.taken.push(Acknowledgement { entry, handed, place });
+        delivery.uncommitted.push(Acknowledgement { entry, handed, place });
         let parts = parts.into_iter();
-        delivery.taken.extend(parts.map(|(entry, place)| Acknowledgement {
+        delivery.uncommitted.extend(parts.map(|(entry, place)| Acknowledgement {
             entry,
             handed,
             place: Some(place),
@@ -67,22 +67,22 @@ impl Socket {
     pub(in crate::socket) fn start_committing(&mut self) {
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
-        if delivery.committing.is_none() && !delivery.taken.is_empty() {
-            let taken = std::mem::take(&mut delivery.taken);
+        if delivery.committing.is_none() && !delivery.uncommitted.is_empty() {
+            let uncommitted = std::mem::take(&mut delivery.uncommitted);
             delivery.committing =
-                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), taken)));
+                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), uncommitted)));
         }
     }
 
     pub(in crate::socket) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
         let relay = self.relay.clone();
-        let taken = std::mem::take(&mut delivery.taken);
+        let uncommitted = std::mem::take(&mut delivery.uncommitted);
         let keeping = async {
             if let Some(committing) = delivery.committing.take() {
                 committing.await;
             }
-            if !taken.is_empty() {
-                commit(relay.clone(), Arc::clone(&self.connections), taken).await;
+            if !uncommitted.is_empty() {
+                commit(relay.clone(), Arc::clone(&self.connections), uncommitted).await;
             }
         };
         // A failing ledger must block neither the seat nor the shutdown.
@@ -93,14 +93,14 @@ impl Socket {
 }
 
 /// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
-async fn commit(relay: Relay, connections: Arc<AgentConnections>, taken: Vec<Acknowledgement>) {
+async fn commit(relay: Relay, connections: Arc<AgentConnections>, uncommitted: Vec<Acknowledgement>) {
     loop {
-        match relay.0.acknowledgements.commit(&connections.instance, taken.clone()).await {
+        match relay.0.acknowledgements.commit(&connections.instance, uncommitted.clone()).await {
             Ok(()) => return,
             Err(Fault::Ledger(ledger::Fault::Closed)) => return,
             Err(fault) => {
                 tracing::error!(%fault, "could not store acknowledgements; trying again");
-                relay.0.timepiece.after(AGAIN).await;
+                relay.0.timepiece.after(RETRY_PAUSE).await;
             }
         }
     }

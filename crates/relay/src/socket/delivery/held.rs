@@ -27,7 +27,7 @@ const HELD_OF_A_CHAT: usize = 16;
 
 /// The held entries of one socket.
 #[derive(Default)]
-pub(super) struct SetAside {
+pub(super) struct HeldEntries {
     /// Oldest first in each chat.
     entries: VecDeque<HeldEntry>,
     /// For each chat with more waiting entries than fit here, the first entry that was left in the ledger.
@@ -69,7 +69,7 @@ impl NextEntry {
     }
 }
 
-impl SetAside {
+impl HeldEntries {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.skipped.is_empty()
     }
@@ -128,7 +128,7 @@ impl SetAside {
     }
 }
 
-impl SetAside {
+impl HeldEntries {
     /// The positions of the entry and of the parts of its album that follow it in its chat.
     fn album_at(&self, at: usize) -> Vec<usize> {
         let Some(first) = self.entries.get(at) else { return Vec::new() };
@@ -185,14 +185,14 @@ impl SetAside {
 }
 
 /// Rule for holding back entries from busy chats on one socket.
-struct Holding {
+struct HoldRule {
     socket: u64,
     mode: HoldBack,
     /// The first entry that arrived after the socket's hello.
     first_live: Option<Seq>,
 }
 
-impl Holding {
+impl HoldRule {
     /// Nothing is held back from an SDK agent, which separates turns itself. Nor from a gateway that sends no typing
     /// signs, because it would not show when a turn ends.
     fn on(delivery: &Delivery, state: &State, socket: u64) -> Option<Self> {
@@ -230,7 +230,7 @@ impl Delivery {
         let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
         let has_files = !entry.references.is_empty() || entry.album.is_some();
         let waits = behind || is_stopping || has_files || {
-            Holding::on(self, state, socket)
+            HoldRule::on(self, state, socket)
                 .is_some_and(|holding| holding.until(&entry, state, now).is_some())
         };
         if !waits {
@@ -268,7 +268,7 @@ impl Delivery {
         let before = self.held.entries.len();
         self.held.entries.retain(|held| !state.has_served(&held.entry.id));
         self.held.has_room |= self.held.entries.len() < before;
-        let holding = Holding::on(self, state, socket);
+        let holding = HoldRule::on(self, state, socket);
         let mut look_again: Option<Instant> = None;
         for at in 0..self.held.entries.len() {
             let Some(held) = self.held.entries.get(at) else { break };

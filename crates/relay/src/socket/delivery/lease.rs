@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::Setback;
+use ledger::FailedDelivery;
 use posthouse_time::Instant;
 
 use crate::socket::{Ending, Socket};
@@ -54,7 +54,7 @@ impl Socket {
             return Err(Ending::Close { code: 1011, reason: "a ping was not answered" });
         }
         if let Some((entry, _)) = delivery.suspect.take_if(|(_, until)| now >= *until) {
-            self.set_back(&entry, Setback::Loss).await;
+            self.record_failed_delivery(&entry, FailedDelivery::ConnectionLost).await;
             return Ok(());
         }
         let Some(oldest) = delivery.outstanding.front() else { return Ok(()) };
@@ -62,7 +62,7 @@ impl Socket {
             let entry = oldest.id.clone();
             delivery.outstanding.clear();
             if delivery.lease.answered && !delivery.lease.works {
-                self.set_back(&entry, Setback::Poison).await;
+                self.record_failed_delivery(&entry, FailedDelivery::Poison).await;
             }
             return Err(Ending::Close { code: 1011, reason: "an entry was not acknowledged" });
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use identity::{Admitted, Bearings};
+use identity::{Admitted, EventOrigin};
 use ledger::Seq;
 use posthouse_wire::DedupKey;
-use relay::{Config, Entrant, StopRule};
+use relay::{Config, NewEntry, StopRule};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -50,8 +50,8 @@ impl Driver {
         let agent = server.enrol(&name, &name, &[bot("telegram", &name)]).await;
         let on = &agent.bots[0];
         let source = message(on, "c0", "").source;
-        let bearings = Bearings { source: &source, path: None };
-        let admitted = server.admitted(on, bearings, false).await.expect("the bot is the agent's");
+        let origin = EventOrigin { source: &source, path: None };
+        let admitted = server.admitted(on, origin, false).await.expect("the bot is the agent's");
         let model = Model::new(server.clock.instant());
         Self {
             server: server.clone(),
@@ -122,7 +122,7 @@ impl Driver {
         self.written += 1;
         let number = self.written;
         let event = message(&self.agent.bots[0], &format!("c{chat}"), &format!("message {number}"));
-        let entrant = Entrant {
+        let new_entry = NewEntry {
             forward: None,
             event,
             id: None,
@@ -134,7 +134,7 @@ impl Driver {
             stop: StopRule::Text,
             stale: None,
         };
-        let admission = self.server.relay.inboxes().admit(&self.admitted, entrant).await.unwrap();
+        let admission = self.server.relay.inboxes().admit(&self.admitted, new_entry).await.unwrap();
         let entry = admission.entry().expect("there is room");
         self.model.accepted(entry.as_str().to_owned(), chat);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault, Notify, Wake};
 use posthouse_time::Timepiece;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::When;
+use posthouse_wire::delivery::WakeTime;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -63,10 +63,10 @@ impl Program {
                 3 => self.notifies_once(&agent, id).await,
                 4 | 5 => self.notifies(HOOKED, id).await,
                 6 => self.notifies_a_session(&agent, id).await,
-                7 => self.wakes(&agent, id, When::Immediate).await,
+                7 => self.wakes(&agent, id, WakeTime::Immediate).await,
                 8 => {
                     let at = Timepiece::wall().now() + Duration::from_millis(self.dice.below(2000) as u64);
-                    self.wakes(&agent, id, When::At(at.millis())).await
+                    self.wakes(&agent, id, WakeTime::At(at.millis())).await
                 }
                 9 if asking.len() < ASKING => {
                     let question = self.question(&agent, &id, &format!("{THOUGHTFUL}{id}"));
@@ -114,7 +114,7 @@ impl Program {
         Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
     }
 
-    async fn wakes(&self, agent: &str, id: String, when: When) -> Written {
+    async fn wakes(&self, agent: &str, id: String, when: WakeTime) -> Written {
         let mut wish = Wake::new(agent);
         wish.dispatch_id = id.as_str().into();
         wish.opts.context = Some(id.clone());

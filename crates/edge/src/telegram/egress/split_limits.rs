@@ -18,19 +18,19 @@ const AT_ONCE: usize = 2;
 
 /// Limits of concurrent splitting. Clones share them.
 #[derive(Clone)]
-pub(in crate::telegram) struct Fitting {
+pub(in crate::telegram) struct SplitLimits {
     in_all: Arc<Semaphore>,
     bots: Cache<BotId, Arc<Mutex<()>>>,
 }
 
-impl Default for Fitting {
+impl Default for SplitLimits {
     fn default() -> Self {
         let bots = Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(60)).build();
         Self { in_all: Arc::new(Semaphore::new(AT_ONCE)), bots }
     }
 }
 
-impl Fitting {
+impl SplitLimits {
     /// Chunks that each fit into one message, measured in visible characters.
     pub async fn chunks(&self, bot: &BotId, content: &str) -> Vec<String> {
         if content.len() <= SHORT {
@@ -64,12 +64,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_text_leaves_the_async_workers_while_it_is_fitted() {
-        let (fitting, bot) = (Fitting::default(), BotId::from("7001"));
+        let (split_limits, bot) = (SplitLimits::default(), BotId::from("7001"));
         let text = "some *words* of a long answer\n".repeat(2_000);
-        let mut fitted = std::pin::pin!(fitting.chunks(&bot, &text));
+        let mut fitted = std::pin::pin!(split_limits.chunks(&bot, &text));
         assert!(fitted.as_mut().now_or_never().is_none(), "it is fitted on the worker that asks for it");
         // This test has one worker, which is free meanwhile.
-        let short = fitting.chunks(&BotId::from("7002"), "short").now_or_never();
+        let short = split_limits.chunks(&BotId::from("7002"), "short").now_or_never();
         assert_eq!(short, Some(vec!["short".to_owned()]));
         let together = fitted.await.concat();
         assert_eq!(together.matches("answer").count(), 2_000);
@@ -77,17 +77,17 @@ mod tests {
 
     #[tokio::test]
     async fn long_texts_of_one_bot_leave_a_turn_for_another() {
-        let fitting = Fitting::default();
-        let noisy = fitting.bots.get_with_by_ref(&BotId::from("7001"), Arc::default);
+        let split_limits = SplitLimits::default();
+        let noisy = split_limits.bots.get_with_by_ref(&BotId::from("7001"), Arc::default);
         // One of its texts is being fitted, and more wait.
         let _own = noisy.lock().await;
-        let _turn = fitting.in_all.acquire().await.unwrap();
+        let _turn = split_limits.in_all.acquire().await.unwrap();
         let long = "word ".repeat(2_000);
         let (noisy_bot, quiet_bot) = (BotId::from("7001"), BotId::from("7002"));
-        let waiting = fitting.chunks(&noisy_bot, &long);
+        let waiting = split_limits.chunks(&noisy_bot, &long);
         let mut waiting = std::pin::pin!(waiting);
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert!(!fitting.chunks(&quiet_bot, &long).await.is_empty());
+        assert!(!split_limits.chunks(&quiet_bot, &long).await.is_empty());
         assert!(waiting.now_or_never().is_none(), "the other still waits for its own turn");
     }
 }

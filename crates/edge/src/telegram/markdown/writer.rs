@@ -10,7 +10,7 @@ const DEEPEST_INDENT: usize = 8;
 /// The output. Line ends are not written at once but counted in `owed`, so that none is left over at the end and quoted
 /// lines get their sign exactly once.
 #[derive(Default)]
-pub(super) struct Sheet {
+pub(super) struct MarkdownWriter {
     out: String,
     /// Line ends to write before the next word.
     owed: usize,
@@ -29,7 +29,7 @@ pub(super) struct Sheet {
     underscore: Option<usize>,
 }
 
-impl Sheet {
+impl MarkdownWriter {
     pub fn finish(self) -> String {
         self.out
     }

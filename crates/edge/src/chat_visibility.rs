@@ -1,4 +1,4 @@
-//! Sight: answers for the gate whether a person can see a chat, by asking the platform.
+//! Visibility of chats: answers for the gate whether a person can see a chat, by asking the platform.
 
 use std::sync::Weak;
 
@@ -9,10 +9,10 @@ use posthouse_wire::{ChatId, UserId};
 use crate::edge::Inner;
 
 /// It holds the edge weakly: the edge holds the gate.
-pub(crate) struct PlatformSight(pub Weak<Inner>);
+pub(crate) struct PlatformVisibility(pub Weak<Inner>);
 
 #[async_trait]
-impl identity::Sight for PlatformSight {
+impl identity::ChatVisibility for PlatformVisibility {
     async fn sees(&self, on: &BotRef, user: &UserId, chat: &ChatId) -> bool {
         let Some(edge) = self.0.upgrade() else { return false };
         let Some(platform) = edge.platforms.get(on.platform.as_str()) else { return false };
