@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
+import urllib.request
 import zlib
 from pathlib import Path
 from typing import Any
 
 from scripted_model import Turn
 from stock_agent import StockAgent, number
-from stock_version import only_0_19, only_0_20
+from stock_version import IS_0_19, only_0_19, only_0_20
 from waiting import until
 from web_chat import Page
 
-# The model gets pictures themselves instead of a description by another model.
-CONFIG = {"agent": {"environment_probe": False, "gateway_notify_interval": 0, "image_input_mode": "native"}}
+# From 0.20 on, the model gets pictures themselves instead of a description by another model. 0.19.0 has no client for
+# files: only where pictures are described, the model gets the URL.
+MODE = "text" if IS_0_19 else "native"
+CONFIG = {"agent": {"environment_probe": False, "gateway_notify_interval": 0, "image_input_mode": MODE}}
 
 
 def png() -> bytes:
@@ -54,11 +58,15 @@ def test_a_photo_from_telegram_reaches_the_model_as_an_image(stock_agent: StockA
 
 
 @only_0_19
-def test_a_photo_from_telegram_reaches_the_agent_with_its_caption(stock_agent: StockAgent) -> None:
-    # This version has no client for files. It hands the URL to its tools, of which this agent has none that see.
+def test_a_photo_from_telegram_reaches_the_model_as_a_url_that_opens(stock_agent: StockAgent) -> None:
     chat, new = stock_agent.chat(), number()
     sends_photo(stock_agent, chat.id, f"ping {new}")
     chat.wait_answered([new])
+    (turn,) = stock_agent.model.asked(rf"^ping {new}$")
+    (url,) = re.findall(r"image_url: (http[^\s\]]+)", turn.text)
+    # Whoever has the URL can open it: a tool or the model's provider has no credential.
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        assert (answer.headers.get_content_maintype(), answer.read()) == ("image", png())
 
 
 @only_0_20

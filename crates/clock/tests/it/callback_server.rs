@@ -41,6 +41,8 @@ struct Inner {
 pub enum ScriptedAnswer {
     Status(u16, &'static str),
     RetryAfter(u16, u64),
+    /// Sends the caller to another URL.
+    Redirect(u16, String),
     /// Holds the call until it is notified.
     Hold(Arc<Notify>),
 }
@@ -114,6 +116,9 @@ async fn take(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         Some(ScriptedAnswer::RetryAfter(status, seconds)) => {
             let after = [("retry-after", seconds.to_string())];
             (StatusCode::from_u16(status).unwrap(), after, "waking").into_response()
+        }
+        Some(ScriptedAnswer::Redirect(status, to)) => {
+            (StatusCode::from_u16(status).unwrap(), [("location", to)]).into_response()
         }
         Some(ScriptedAnswer::Hold(until)) => {
             until.notified().await;

@@ -458,3 +458,64 @@ async fn a_fire_goes_to_the_address_that_was_checked_even_if_the_host_has_anothe
     server.callback.called(1).await;
     assert_eq!(names.0.load(std::sync::atomic::Ordering::SeqCst), 1);
 }
+
+#[tokio::test]
+async fn a_redirect_is_a_failure_and_the_place_that_it_names_is_never_called() {
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let elsewhere = CallbackServer::open(server.time.clone()).await;
+    let redirects = [301, 302, 303, 307, 308];
+    let place = format!("{}/secrets", elsewhere.url());
+    server.callback.answers(redirects.map(|status| ScriptedAnswer::Redirect(status, place.clone())));
+    heron.arm("job", &server.at(seconds(0))).await;
+    // The last of them is followed by a call that is accepted.
+    let is_over = || server.callback.fires().len() > redirects.len() || !elsewhere.fires().is_empty();
+    server.advance_until(is_over).await;
+    assert!(elsewhere.fires().is_empty(), "it went where a redirect led");
+    heron.history_begins_with(&["delivered", "attempt"]).await;
+    let failed = heron.history().await.into_iter().filter(|what| what == "attempt").count();
+    assert_eq!(failed, redirects.len(), "each redirect is a failed attempt");
+    assert!(server.callback.fires().iter().all(|fire| fire.path == "/api/cron/fire"));
+    // The other server can be called, and this is its first call.
+    let mut request = heron.arm_request("marker", &server.at(seconds(0)));
+    request["agent_callback_url"] = json!(elsewhere.url());
+    heron.arm_with(request).await;
+    server.advance_until(|| !elsewhere.fires().is_empty()).await;
+    assert_eq!(elsewhere.jobs(), ["marker"]);
+}
+
+/// A resolver that gives two addresses to one name, and one to every other.
+struct TwoAddresses(std::net::IpAddr);
+
+impl errand::Lookup for TwoAddresses {
+    fn lookup(&self, host: &str) -> errand::LookupResult {
+        let mut addresses = vec![[127, 0, 0, 1].into()];
+        addresses.extend((host == "both.example").then_some(self.0));
+        Box::pin(async move { Ok(addresses) })
+    }
+}
+
+#[tokio::test]
+async fn a_callback_host_with_one_private_address_among_others_is_not_called() {
+    for private in
+        ["10.0.0.1", "169.254.169.254", "::ffff:192.168.0.1", "64:ff9b::a00:1", "fd00::1", "0.0.0.0"]
+    {
+        let server = TestServer::with_lookup(Arc::new(TwoAddresses(private.parse().unwrap()))).await;
+        let heron = server.create_agent("acme", "heron").await;
+        let port = server.callback.url().rsplit_once(':').unwrap().1.to_owned();
+        let arms = async |host: &str| {
+            let mut request = heron.arm_request(host, &server.at(seconds(0)));
+            request["agent_callback_url"] = json!(format!("http://{host}.example:{port}"));
+            heron.arm_with(request).await;
+        };
+        arms("both").await;
+        server.advance(Duration::from_millis(100));
+        eventually(async || {
+            heron.history().await.iter().any(|what| what == "attempt" || what == "delivered")
+        })
+        .await;
+        arms("one").await;
+        server.advance_until(|| !server.callback.fires().is_empty()).await;
+        assert_eq!(server.callback.jobs(), ["one"], "{private}");
+    }
+}

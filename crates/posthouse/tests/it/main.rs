@@ -20,6 +20,7 @@ mod cron_doors;
 mod doors;
 mod fire_tokens;
 mod fuzz;
+mod issuer_tokens;
 mod key_permissions;
 mod matrix;
 mod post_cli;

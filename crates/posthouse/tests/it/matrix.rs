@@ -13,8 +13,11 @@ mod commands;
 mod doors;
 mod edge;
 mod identity;
+mod pressed_button;
 mod proxy;
 mod relay;
+mod shared_bot;
+mod sleep;
 mod v1;
 mod web;
 
@@ -92,7 +95,7 @@ async fn whatever_is_somebody_elses_is_refused_at_the_post_as_if_it_were_not_the
 async fn whatever_is_somebody_elses_is_refused_at_every_other_door_as_if_it_were_not_there() {
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    relay::fill(&actors, &mut cells).await;
+    relay::fill(&mut actors, &mut cells).await;
     clock::fill(&actors, &mut cells).await;
     identity::fill(&actors, &mut cells).await;
     edge::fill(&mut actors, &mut cells).await;
@@ -138,6 +141,13 @@ async fn whatever_an_agent_says_in_anothers_conversation_is_refused_as_if_there_
     agent_socket::fill(&mut actors, &mut cells).await;
     cells.all_are_right();
     actors.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_stopped_with_its_own_sleep_token_and_with_nothing_else() {
+    let mut cells = Cells::default();
+    sleep::fill(&mut cells).await;
+    cells.all_are_right();
 }
 
 #[tokio::test(flavor = "multi_thread")]

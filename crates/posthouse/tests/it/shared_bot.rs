@@ -139,11 +139,7 @@ async fn a_claim_needs_proof_and_gives_only_what_its_agent_may_have() {
 
     let any = json!({ "policy": "any", "instanceId": heron.created["instance_id"] });
     assert_eq!(otter.manages(&server, "principal", any).await.0, 200);
-    let free = json!({ "platform": "telegram", "requireAddress": false, "freeResponseScopes": [],
-        "allowOtherBots": false });
-    let policy = reqwest::Client::new().post(format!("{}/relay/policy", server.url));
-    let declared = policy.bearer_auth(gateway_token(&otter.created)).body(free.to_string());
-    assert_eq!(declared.send().await.unwrap().status(), 200);
+    declares(&server, &otter, false).await;
     for (person, text) in [(7, "a stranger"), (5, "five"), (6, "six")] {
         writes(&telegram, person, text);
     }
@@ -160,6 +156,44 @@ async fn a_claim_needs_proof_and_gives_only_what_its_agent_may_have() {
     writes(&telegram, 7, "too late");
     writes(&telegram, 6, "second marker");
     assert_eq!(otter.hears().await, "second marker");
+}
+
+/// The agent declares whether it gets only messages that are addressed to the bot.
+async fn declares(server: &TestServer, member: &Member, require_address: bool) {
+    let policy = json!({ "platform": "telegram", "requireAddress": require_address, "freeResponseScopes": [],
+        "allowOtherBots": false });
+    let request = reqwest::Client::new().post(format!("{}/relay/policy", server.url));
+    let declared = request.bearer_auth(gateway_token(&member.created)).body(policy.to_string());
+    assert_eq!(declared.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_guests_write_in_a_claimed_group_is_context_for_its_agent_and_for_nobody_elses() {
+    let (telegram, server, mut heron, mut otter) = open().await;
+    link(&telegram, &server, [&heron, &otter]).await;
+    // Both agents are spoken to in the group, so that its messages are kept for them from now on.
+    for (person, member) in [(5, &mut heron), (6, &mut otter)] {
+        writes(&telegram, person, "@posty_bot hello");
+        assert_eq!(member.hears().await, "hello");
+    }
+    let scope = json!({ "platform": "telegram", "scopeId": GROUP.to_string() });
+    assert_eq!(otter.manages(&server, "scope", scope).await.0, 200);
+    assert_eq!(otter.manages(&server, "principal", json!({ "policy": "any" })).await.0, 200);
+    declares(&server, &otter, true).await;
+    for (guest, text) in [(7, "the guests' first words"), (8, "the guests' second words")] {
+        writes(&telegram, guest, text);
+    }
+    // Person 5 is linked to heron of another tenant, in whose eyes the guests are strangers.
+    writes(&telegram, 5, "@posty_bot what did I miss?");
+    let event = heron.rider.hears().await.event;
+    assert_eq!(event.text, "what did I miss?");
+    assert_eq!(event.context, [], "messages of the other tenant's guests");
+    // The guests' words were kept: they come with the next message for the agent of the group.
+    writes(&telegram, 7, "@posty_bot and now?");
+    let event = otter.rider.hears().await.event;
+    assert_eq!(event.text, "and now?");
+    let context: Vec<&str> = event.context.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(context, ["the guests' first words", "the guests' second words"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

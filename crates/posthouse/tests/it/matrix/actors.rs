@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stand_ins::telegram::TelegramStandIn;
 
 use super::doors::{DoorRequest, WrongCaller};
-use super::{Name, proxy};
+use super::{Name, proxy, shared_bot};
 use crate::receiver::Receiver;
 use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, telegram};
 use crate::test_server::TestServer;
@@ -62,7 +62,8 @@ impl RecordedResponse {
 
 pub struct Actors {
     pub server: TestServer,
-    /// Telegram, with a bot of heron (7001), one of otter (8001) and one that was removed (9001).
+    /// Telegram, with a bot of heron (7001), one of otter (8001), one that was removed (9001), and one that heron, wren
+    /// and otter share (6001).
     pub telegram: TelegramStandIn,
     /// The webhook secret of the removed bot.
     pub removed_bot_secret: String,
@@ -135,7 +136,9 @@ async fn token_of(server: &TestServer, credential: &Value) -> String {
 impl Actors {
     pub async fn gather() -> Self {
         provide_crypto();
-        let telegram = telegram(&["7001:token@heron_bot", "8001:token@otter_bot", "9001:token@no_bot"]).await;
+        let bots =
+            ["7001:token@heron_bot", "8001:token@otter_bot", "9001:token@no_bot", "6001:token@our_bot"];
+        let telegram = telegram(&bots).await;
         let server = TestServer::open(&[
             ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
             ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
@@ -144,8 +147,9 @@ impl Actors {
         for bot in ["7001", "8001", "9001"] {
             make_bot(&server, bot, &format!("{bot}:token"), &["--mode", "webhook"]);
         }
+        make_bot(&server, shared_bot::BOT, "6001:token", &["--mode", "webhook", "--shared"]);
         let registered = |telegram: &TelegramStandIn| {
-            [7001, 8001, 9001].iter().all(|bot| telegram.webhook_secret(*bot).is_some())
+            [7001, 8001, 9001, 6001].iter().all(|bot| telegram.webhook_secret(*bot).is_some())
         };
         assert!(telegram.until(PATIENCE, registered).await, "a bot has no webhook");
         let removed_bot_secret = telegram.webhook_secret(9001).unwrap();
@@ -166,6 +170,13 @@ impl Actors {
             ["heron", "wren", "crane", "finch", "dodo"].map(|name| enrol(name, "acme"));
         let [otter, _] = ["otter", "crane"].map(|name| enrol(name, "umbrella"));
         let [rook, _] = ["rook", "raven"].map(|name| enrol(name, "hermits"));
+        let shared = format!("telegram:{}", shared_bot::BOT);
+        for (tenant, agents) in [("acme", &["heron", "wren"][..]), ("umbrella", &["otter"])] {
+            server.does(&["bot", "change", &shared, "--tenant", tenant]);
+            for agent in agents {
+                server.does(&["agent", "change", agent, "--tenant", tenant, "--use-bot", &shared]);
+            }
+        }
         server.does(&["tenant", "change", "hermits", "--peer-post", "none"]);
         for (tenant, agent) in [("acme", "desk"), ("umbrella", "till")] {
             let wired = json!({ "agents": { agent: { "url": receiver.at("good") } } });
@@ -202,7 +213,12 @@ impl Actors {
         let operators = operators.bearer_auth(&admin).send().await.unwrap();
         let operators: Value = serde_json::from_str(&operators.text().await.unwrap()).unwrap();
         let on_the_page = text(&heron, "instance_id");
-        let identities = [("post", "post"), ("telegram", "7001"), ("web", on_the_page.as_str())];
+        let identities = [
+            ("post", "post"),
+            ("telegram", "7001"),
+            ("telegram", shared_bot::BOT),
+            ("web", on_the_page.as_str()),
+        ];
         let heron_rides = Rider::dial(&server, &heron, &identities).await;
 
         let mut actors = Self {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::actors::{Actors, RecordedResponse, gateway_token};
 use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
-use super::{Cells, Name};
+use super::{Cells, Name, shared_bot};
 
 /// What belongs to heron at these doors, and who asks for it.
 struct RelayThings {
@@ -151,7 +151,7 @@ fn row(actors: &Actors, things: &RelayThings, method: &str, at: &str) -> Option<
                 .refused_to(&things.other_gateways, is_unauthorized)])
         }
         ("POST", "/relay/sleep") => {
-            // A server without an https address makes no token; `relay_doors` has one.
+            // A server without an https address makes no token; `sleep` has real ones.
             let sleeps = |token: &str| DoorRequest::to(&format!("/relay/sleep?t={token}"));
             let (guess, other) = (format!("phz_{}", "0".repeat(64)), format!("phz_{}", "1".repeat(64)));
             asks([Probe::new(&Name::new(&guess, &other), sleeps)
@@ -164,7 +164,7 @@ fn row(actors: &Actors, things: &RelayThings, method: &str, at: &str) -> Option<
 }
 
 /// Operations about the caller itself. The credential decides whose they are; a body that names another agent is read
-/// as if it did not.
+/// as if it did not. Heron has what these name: see `shared_bot`.
 fn manages(actors: &Actors, things: &RelayThings, at: &str) -> Option<DoorRow> {
     let is_unauthorized: fn(&RecordedResponse) -> bool = |heard| heard.status == 401;
     let row = |name: &Name, member: &'static str, own: fn(&RecordedResponse) -> bool| {
@@ -180,28 +180,56 @@ fn manages(actors: &Actors, things: &RelayThings, at: &str) -> Option<DoorRow> {
             .refused_to(&things.no_gateways, is_unauthorized)
     };
     let is_done: fn(&RecordedResponse) -> bool = |heard| heard.body == r#"{"ok":true}"#;
-    let (user, scope) = (Name::new("770077", "770078"), Name::new("-1001", "-1002"));
+    let (person, group) = (shared_bot::person(), shared_bot::group());
     match at {
         "/manage/link" => asks([row(&actors.instance, "instanceId", |heard| heard.status == 200)
             .varying("code")
             .varying("expiresAt")
             .varying("instructions")]),
-        "/manage/unlink" => asks([row(&user, "userId", is_done)]),
-        "/manage/scope" => asks([row(&scope, "scopeId", |heard| heard.status == 409)]),
-        "/manage/scope/release" => asks([row(&scope, "scopeId", is_done)]),
+        "/manage/unlink" => asks([row(&person, "userId", is_done)]),
+        "/manage/scope" => asks([row(&group, "scopeId", |heard| heard.status == 409)]),
+        "/manage/scope/release" => asks([row(&group, "scopeId", is_done)]),
         "/manage/principal" => asks([row(&actors.instance, "instanceId", is_done)]),
-        "/manage/dm-default" => asks([row(&user, "userId", |heard| heard.status == 404)]),
-        // It would end the caller, so only those ask who are no gateway.
+        "/manage/dm-default" => asks([row(&person, "userId", |heard| heard.status == 404)]),
+        // It ends its caller, so those who are a gateway ask in `deprovision`.
         "/manage/deprovision" => {
             let asked =
                 |name: &str| DoorRequest::to("/manage/deprovision").json(&json!({ "instanceId": name }));
             asks([Probe::new(&actors.instance, asked).refused_to(&things.no_gateways, is_unauthorized)])
         }
         "/manage/status" => {
-            let asked = |_: &str| DoorRequest::to("/manage/status");
-            asks([Probe::new(&Name::new("", ""), asked).refused_to(&things.no_gateways, is_unauthorized)])
+            let asked = |name: &str| DoorRequest::to(&format!("/manage/status?instanceId={name}"));
+            asks([Probe::new(&actors.instance, asked)
+                .refused_to(&things.other_gateways, is_nothing_of_herons)
+                .refused_to(&things.no_gateways, is_unauthorized)])
         }
         _ => None,
+    }
+}
+
+/// Whether a status shows an agent of its own: with one link and without a claim.
+fn is_nothing_of_herons(heard: &RecordedResponse) -> bool {
+    let (person, group) = (shared_bot::person().there, shared_bot::group().there);
+    let status = heard.json();
+    let links = status["bindings"].as_array().unwrap().len();
+    heard.status == 200 && links == 1 && !heard.body.contains(&person) && !heard.body.contains(&group)
+}
+
+/// An agent that ends itself in the name of heron, and one that does so in the name of nobody.
+async fn deprovision(actors: &Actors, cells: &mut Cells) {
+    for tenant in ["acme", "umbrella"] {
+        let mut heard = Vec::new();
+        for is_there in [true, false] {
+            let lark = actors.server.does(&["agent", "create", "lark", "--tenant", tenant]);
+            let body = json!({ "instanceId": actors.instance.form(is_there) });
+            heard.push(actors.manages(&lark, "POST", "/manage/deprovision", &body).await);
+            let again = actors.manages(&lark, "POST", "/manage/deprovision", &body).await;
+            assert_eq!(again.status, 401, "its own credential ended: {}", again.whole());
+            actors.server.does(&["agent", "remove", "lark", "--tenant", tenant, "--yes"]);
+        }
+        let refused = heard[0].body == r#"{"bindingsRemoved":0,"ok":true}"#;
+        let what = format!("POST /manage/deprovision about heron by an agent of {tenant}");
+        cells.cell("relay", &what, refused, &heard[0].whole(), &heard[1].whole());
     }
 }
 
@@ -209,18 +237,30 @@ fn uploads() -> DoorRequest {
     DoorRequest { body: Some("a file".to_owned()), ..DoorRequest::to("/relay/media") }
 }
 
-pub async fn fill(actors: &Actors, cells: &mut Cells) {
+pub async fn fill(actors: &mut Actors, cells: &mut Cells) {
+    actors.share_a_bot().await;
+    let before = actors.status_of(&actors.heron).await;
+    assert_eq!(
+        (&before["scopes"][0]["live"], &before["bindings"][0]["dmDefault"]),
+        (&json!(true), &json!(true))
+    );
     let things = RelayThings::make(actors).await;
     doors::fill(actors, cells, "relay", relay::OPERATIONS, |method, at| row(actors, &things, method, at))
         .await;
+    deprovision(actors, cells).await;
     is_undisturbed(actors, &things).await;
+    // A code is the caller's, whatever agent its request names.
+    actors.links(&actors.otter, 220_022, &json!({ "instanceId": actors.instance.there })).await;
+    assert_eq!(actors.status_of(&actors.otter).await["bindings"].as_array().unwrap().len(), 2);
+    assert_eq!(actors.status_of(&actors.heron).await, before);
+    actors.still_shares_a_bot().await;
 }
 
-/// Heron has no policy, and its token can still be used, once.
+/// Heron has its own policy, and its token can still be used, once.
 async fn is_undisturbed(actors: &Actors, things: &RelayThings) {
     let relevance =
         |agent: &str| actors.server.does(&["agent", "show", agent, "--tenant", "acme"])["relevance"].clone();
-    assert_eq!(relevance("heron"), json!([]));
+    assert_eq!(relevance("heron")[0]["free_scopes"], json!(["-7"]));
     assert_eq!(relevance("wren")[0]["free_scopes"], json!(["-1"]), "the caller's own policy");
     let body = json!({ "enrollmentToken": things.enrolment_token.there, "gatewayId": "gw-probe" });
     let heard = actors.asks(&actors.acme, "POST", "/relay/enroll", Some(&body), None).await;

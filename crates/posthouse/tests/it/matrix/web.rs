@@ -23,12 +23,12 @@ struct Visitors {
 }
 
 /// The secret of the link that a command printed.
-fn link(made: &Value) -> String {
+pub fn link(made: &Value) -> String {
     made["url"].as_str().unwrap().split_once("#invite=").unwrap().1.to_owned()
 }
 
 /// A session, by its cookie.
-async fn signs_in(actors: &Actors, who: &str, secret: &str) -> WrongCaller {
+pub async fn signs_in(actors: &Actors, who: &str, secret: &str) -> WrongCaller {
     let url = format!("{}/chat/api/session", actors.server.url);
     let body = json!({ "secret": secret }).to_string();
     let request = reqwest::Client::new().post(url).header("origin", &actors.server.url).body(body);
