@@ -117,6 +117,7 @@ impl TenantBuckets {
             messages: used(Metered::Message),
             actions: used(Metered::Action),
             requests: used(Metered::Request),
+            program_requests: used(Metered::ProgramRequest),
             sockets: self.tenant.sockets,
         }
     }
