@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use http_kit::Page;
-use ledger::{BotRef, ClaimFilter, Created};
+use http_kit::{Page, decode_cursor, encode_cursor};
+use ledger::{BotRef, ClaimFilter, ClaimPosition, Created, ScopeClaim};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::account_names::AccountNames;
 use crate::audit::{CreatedResponse, made};
-use crate::extract::{JsonBody, PAGE, QueryParams};
+use crate::extract::{JsonBody, PAGE, QueryParams, no_position};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
 use crate::routing::discriminator;
@@ -21,7 +22,7 @@ pub(crate) struct ClaimsQuery {
     bot: Option<BotId>,
     agent: Option<String>,
     tenant: Option<String>,
-    after: Option<u32>,
+    after: Option<String>,
     limit: Option<usize>,
 }
 
@@ -69,13 +70,13 @@ pub(crate) async fn list(
         None => None,
     };
     let on = which.platform.zip(which.bot).map(|(platform, bot)| BotRef { platform, bot });
-    let (limit, skip) = (PAGE.clamp(which.limit), which.after.unwrap_or_default());
+    let limit = PAGE.clamp(which.limit);
+    let after = which.after.as_deref().map(|text| read_position(text).ok_or_else(no_position)).transpose()?;
     let filter = ClaimFilter { on, instance };
-    let mut found = console.identity.gate.claims().list(filter, skip, limit as u32 + 1).await?;
-    let next = (found.len() > limit).then(|| (skip as usize + limit).to_string());
-    found.truncate(limit);
+    let found = console.identity.gate.claims().list(filter, after, limit as u32 + 1).await?;
     let names = AccountNames::read(&console, None).await?;
-    let items = found.into_iter().map(|claim| ShownClaim {
+    let page = Page::one_less(limit, found, cursor);
+    Ok(Json(page.map(|claim| ShownClaim {
         agent: names.agent(&claim.instance),
         place: format!("{}:{}", claim.kind, claim.value),
         platform: claim.on.platform,
@@ -84,8 +85,17 @@ pub(crate) async fn list(
         gateway_id: claim.gateway,
         live: claim.live,
         created_at: claim.created.to_string(),
-    });
-    Ok(Json(Page { items: items.collect(), next }))
+    })))
+}
+
+fn cursor(claim: &ScopeClaim) -> String {
+    let ScopeClaim { on, kind, value, instance, .. } = claim;
+    encode_cursor(json!([on.platform, on.bot, kind, value, instance]).to_string())
+}
+
+fn read_position(cursor: &str) -> Option<ClaimPosition> {
+    let (platform, bot, kind, value, instance) = serde_json::from_str(&decode_cursor(cursor)?).ok()?;
+    Some(ClaimPosition { on: BotRef { platform, bot }, kind, value, instance })
 }
 
 pub(crate) async fn grant(
@@ -130,11 +140,34 @@ pub(crate) async fn remove(
     let claims = console.identity.gate.claims();
     let on = BotRef { platform: platform.clone(), bot: bot.clone() };
     let filter = ClaimFilter { on: Some(on), instance: Some(instance.id.clone()) };
-    let found = claims.list(filter, 0, ledger::CLAIMS_OF_AN_AGENT).await?;
+    let found = claims.list(filter, None, ledger::CLAIMS_OF_AN_AGENT).await?;
     if !found.iter().any(|claim| claim.kind == kind && claim.value == value) {
         return Err(absent());
     }
     let releasing = claims.release(&instance.id, &platform, value);
     console.relay.route_removals().take_away(releasing, |_| vec![instance.id.clone()]).await?;
     Ok(Json(NamedClaim { platform, bot, place, instance_id: instance.id }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_names_its_claim_and_anything_else_is_none() {
+        let claim = ScopeClaim {
+            on: BotRef { platform: "telegram".into(), bot: "help/desk".into() },
+            kind: "chat".to_owned(),
+            value: "-1001/7".to_owned(),
+            instance: "inst_1".into(),
+            gateway: None,
+            live: true,
+            created: posthouse_time::Moment::from_millis(1),
+        };
+        let ScopeClaim { on, kind, value, instance, .. } = claim.clone();
+        assert_eq!(read_position(&cursor(&claim)), Some(ClaimPosition { on, kind, value, instance }));
+        for other in ["", "20", "W10", "%"] {
+            assert_eq!(read_position(other), None, "{other}");
+        }
+    }
 }

@@ -10,6 +10,11 @@ use crate::problem::AdminProblem;
 /// Number of items per page, unless a list has its own.
 pub(crate) const PAGE: PageSize = PageSize { default: 1000, largest: 1000 };
 
+/// The answer to an `after` that no page gave.
+pub(crate) fn no_position() -> AdminProblem {
+    AdminProblem::malformed("`after` must be the `next` of the previous page")
+}
+
 /// Maximum size of a request body in bytes.
 const LARGEST_BODY: usize = 256 * 1024;
 

@@ -9,7 +9,7 @@ use ledger::{DeadLetterFilter, DeadLetterPosition, Instance, Unread};
 use posthouse_wire::{EntryId, InstanceId};
 use serde::{Deserialize, Serialize};
 
-use crate::extract::{PAGE, QueryParams};
+use crate::extract::{PAGE, QueryParams, no_position};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -136,10 +136,6 @@ fn read_position(cursor: &str) -> Option<DeadLetterPosition> {
     let text = decode_cursor(cursor)?;
     let (counted, seq) = text.split_once('/')?;
     Some(DeadLetterPosition { counted: counted.parse().ok()?, seq: seq.parse().ok()? })
-}
-
-fn no_position() -> AdminProblem {
-    AdminProblem::malformed("`after` must be the `next` of the previous page")
 }
 
 #[derive(Serialize)]

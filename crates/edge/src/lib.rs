@@ -18,6 +18,7 @@ mod edge;
 mod egress;
 mod fault;
 mod follow_up;
+pub mod forwarding;
 mod intake;
 mod link_commands;
 mod metrics;

@@ -70,7 +70,8 @@ pub struct Arrival {
     pub references: Vec<String>,
     /// The payload of the button, if the event is the press of one that may belong to a prompt.
     pub press: Option<PromptToken>,
-    /// The interaction itself, for agents that want it whole. Only fields known to be safe are copied into it.
+    /// The interaction itself, for agents that want it whole. It is made by [`crate::forwarding`], which copies only fields
+    /// known to be safe.
     pub forward: Option<Box<Forward>>,
     /// The album that it is a part of.
     pub album: Option<String>,

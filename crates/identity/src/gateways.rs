@@ -47,7 +47,7 @@ impl Gateways {
     /// What the gateways of an agent claim, live or not.
     pub async fn claims_of(&self, agent: &InstanceId) -> Result<Vec<ScopeClaim>, Fault> {
         let filter = ClaimFilter { on: None, instance: Some(agent.clone()) };
-        let mut claims = self.claims.list(filter, 0, CLAIMS_OF_AN_AGENT).await?;
+        let mut claims = self.claims.list(filter, None, CLAIMS_OF_AN_AGENT).await?;
         claims.retain(|claim| claim.gateway.is_some());
         Ok(claims)
     }

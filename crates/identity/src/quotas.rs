@@ -45,11 +45,14 @@ pub enum QuotaKind {
     ActionLookup,
     /// An HTTP request of a gateway.
     Request,
+    /// An HTTP request of a program. It has its own bucket: a program that polls too fast must not keep the agents of its
+    /// tenant from connecting.
+    ProgramRequest,
 }
 
 impl QuotaKind {
     /// Number of different buckets.
-    const BUCKETS: usize = 4;
+    const BUCKETS: usize = 5;
 
     fn bucket(self) -> usize {
         match self {
@@ -57,6 +60,7 @@ impl QuotaKind {
             Self::Action | Self::Typing => 1,
             Self::ActionLookup => 2,
             Self::Request => 3,
+            Self::ProgramRequest => 4,
         }
     }
 
@@ -70,6 +74,7 @@ impl QuotaKind {
             Self::Message => (LimitName::Messages, LimitName::AgentMessages),
             Self::Action | Self::Typing | Self::ActionLookup => (LimitName::Actions, LimitName::AgentActions),
             Self::Request => (LimitName::Requests, LimitName::AgentRequests),
+            Self::ProgramRequest => (LimitName::ProgramRequests, LimitName::AgentProgramRequests),
         }
     }
 
@@ -79,6 +84,7 @@ impl QuotaKind {
             Self::Message => "messages",
             Self::Action | Self::Typing | Self::ActionLookup => "actions",
             Self::Request => "requests",
+            Self::ProgramRequest => "program_requests",
         }
     }
 }
@@ -102,11 +108,16 @@ impl OverQuota {
     /// Whose limit it is, for texts.
     pub fn whose(&self) -> &'static str {
         match self.limit {
-            LimitName::Messages | LimitName::Sockets | LimitName::Actions | LimitName::Requests => "tenant",
+            LimitName::Messages
+            | LimitName::Sockets
+            | LimitName::Actions
+            | LimitName::Requests
+            | LimitName::ProgramRequests => "tenant",
             LimitName::AgentMessages
             | LimitName::AgentSockets
             | LimitName::AgentActions
-            | LimitName::AgentRequests => "agent",
+            | LimitName::AgentRequests
+            | LimitName::AgentProgramRequests => "agent",
         }
     }
 }
@@ -118,6 +129,7 @@ pub struct QuotaUse {
     pub messages: u32,
     pub actions: u32,
     pub requests: u32,
+    pub program_requests: u32,
     /// Open sockets.
     pub sockets: u32,
 }

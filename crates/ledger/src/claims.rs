@@ -34,6 +34,15 @@ pub struct ClaimFilter {
     pub instance: Option<InstanceId>,
 }
 
+/// A place in the list of claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimPosition {
+    pub on: BotRef,
+    pub kind: String,
+    pub value: String,
+    pub instance: InstanceId,
+}
+
 /// Result of replacing the claims of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplacedClaims {
@@ -77,6 +86,11 @@ pub trait ScopeClaims: Send + Sync {
         on: &BotRef,
         place: &Discriminator,
     ) -> Result<Created, Fault>;
-    /// Claims by bot, kind, value and agent, live or not: at most `at_most`, after the first `skip`.
-    async fn claims(&self, filter: ClaimFilter, skip: u32, at_most: u32) -> Result<Vec<ScopeClaim>, Fault>;
+    /// Claims by bot, kind, value and agent, live or not: at most `at_most`, after this position.
+    async fn claims(
+        &self,
+        filter: ClaimFilter,
+        after: Option<ClaimPosition>,
+        at_most: u32,
+    ) -> Result<Vec<ScopeClaim>, Fault>;
 }

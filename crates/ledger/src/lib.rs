@@ -52,7 +52,7 @@ pub use bindings::{
     AGENTS_OF_AN_AUTHOR, AUTHORS_OF_AN_AGENT, AuthorSighting, Binding, BindingPosition, Bindings, BoundAgent,
     ChangedPlace, Deprovisioned, LINK_CODES_OF_AN_AGENT, LinkingAuthor,
 };
-pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ReplacedClaims, ScopeClaim, ScopeClaims};
+pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ClaimPosition, ReplacedClaims, ScopeClaim, ScopeClaims};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use dead_bots::{DeadBot, DeadBots};
 pub use enroll_tokens::{

@@ -38,6 +38,8 @@ pub trait MediaRecords: Send + Sync {
     /// Stores the row of a file whose bytes are on the disk. It ends at `until`. A row with the same id is replaced, and
     /// its file deleted. False, with nothing stored, when there is no such agent of this tenant any more.
     async fn keep_media(&self, media: MediaRecord, until: Moment) -> Result<bool, Fault>;
+    /// Whether the tenant has another agent than this one, which also needs room for files.
+    async fn shares_media(&self, tenant: &TenantId, agent: &InstanceId) -> Result<bool, Fault>;
     /// The file with this id, unless it has ended.
     async fn media(&self, id: &MediaId) -> Result<Option<MediaRecord>, Fault>;
     /// The file that this key opens now.

@@ -25,11 +25,15 @@ pub enum LimitName {
     Requests,
     /// HTTP requests of the gateways of one agent.
     AgentRequests,
+    /// HTTP requests of all programs.
+    ProgramRequests,
+    /// HTTP requests of programs with the credential of one agent.
+    AgentProgramRequests,
 }
 
 impl LimitName {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Messages,
         Self::AgentMessages,
         Self::Sockets,
@@ -38,6 +42,8 @@ impl LimitName {
         Self::AgentActions,
         Self::Requests,
         Self::AgentRequests,
+        Self::ProgramRequests,
+        Self::AgentProgramRequests,
     ];
 
     /// The name in the ledger, in the configuration and in the admin API.
@@ -51,6 +57,8 @@ impl LimitName {
             Self::AgentActions => "agent_actions_per_minute",
             Self::Requests => "requests_per_minute",
             Self::AgentRequests => "agent_requests_per_minute",
+            Self::ProgramRequests => "program_requests_per_minute",
+            Self::AgentProgramRequests => "agent_program_requests_per_minute",
         }
     }
 }

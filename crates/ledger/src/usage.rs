@@ -39,6 +39,8 @@ pub trait Usage: Send + Sync {
     async fn set_tenant_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
     /// What the files of a tenant take up, and their limit. Read from memory.
     fn media_of_tenant(&self, tenant: &TenantId) -> TenantStorage;
+    /// Bytes that the files of one agent take up. Read from memory.
+    fn media_of_agent(&self, agent: &InstanceId) -> i64;
     /// Sets a tenant's own limit on its files. None restores the server's default.
     async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
 }

@@ -3,7 +3,8 @@
 use http::HeaderMap;
 use http::request::Parts;
 use http_kit::{ClientAddress, OverLimit};
-use identity::Authentication;
+use identity::{Authentication, Metered, OverQuota};
+use posthouse_wire::{InstanceId, TenantId};
 
 use crate::{Caller, Fault, Post};
 
@@ -29,6 +30,8 @@ pub(crate) enum Refusal {
     },
     /// The caller or its tenant has too many connections.
     OverLimit(OverLimit),
+    /// The caller or its tenant makes too many requests.
+    TooManyRequests(OverQuota),
     Fault(Fault),
 }
 
@@ -39,7 +42,8 @@ impl<F: Into<Fault>> From<F> for Refusal {
 }
 
 impl Post {
-    /// The caller that made the request with this head. Its connection counts against the caller from now on.
+    /// The caller that made the request with this head. Its connection counts against the caller from now on, and the
+    /// request is counted, once, however long it waits for an answer.
     pub(crate) async fn caller(&self, head: &Parts) -> Result<Caller, Refusal> {
         let headers = &head.headers;
         let address = head.extensions.get().map(|ClientAddress(address)| *address);
@@ -50,8 +54,9 @@ impl Post {
         };
         principal.within_limits(&head.extensions).map_err(Refusal::OverLimit)?;
         let header = &self.0.config.caller_header;
-        let label = label(headers, header)?;
-        match Caller::of(&principal, label).ok_or(Refusal::Nobody)? {
+        let caller = Caller::of(&principal, None).ok_or(Refusal::Nobody)?;
+        self.count_request(&caller.tenant, caller.instance()).await?;
+        match (Caller { attested: label(headers, header)?, ..caller }) {
             Caller { agent: Some(agent), attested: Some(label), .. }
                 if label != agent.name && label != agent.id.as_str() =>
             {
@@ -60,6 +65,16 @@ impl Post {
             caller @ Caller { agent: Some(_), .. } => Ok(Caller { attested: None, ..caller }),
             caller => Ok(caller),
         }
+    }
+
+    /// Counts a request of a program against its quota and that of its tenant.
+    pub(crate) async fn count_request(
+        &self,
+        tenant: &TenantId,
+        agent: Option<&InstanceId>,
+    ) -> Result<(), Refusal> {
+        let counted = self.0.identity.quotas.take(Metered::ProgramRequest, tenant, agent).await;
+        counted.map_err(Refusal::TooManyRequests)
     }
 }
 

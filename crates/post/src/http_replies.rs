@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ledger::{Connectors, Exchanges, ReplyKind};
-use posthouse_wire::CorrelationId;
+use posthouse_wire::{CorrelationId, TenantId};
 use serde::Deserialize;
 use serde_json::Value;
 use vault::WebhookSigner;
@@ -32,12 +32,12 @@ impl HttpReplies {
         Self { exchanges, connectors, webhook_signer, answers }
     }
 
-    /// Checks that this reply token belongs to a question. Called before the body is read.
-    pub(crate) async fn is_expected(&self, token: &str) -> Result<(), ReplyRefused> {
+    /// The tenant of the question that this reply token belongs to. Called before the body is read.
+    pub(crate) async fn tenant_of(&self, token: &str) -> Result<TenantId, ReplyRefused> {
         let hash = self.webhook_signer.reply_token_hash(token);
         let found = self.exchanges.exchange_of_token(hash).await;
         match found.map_err(|fault| ReplyRefused::Fault(fault.into()))? {
-            Some(_) => Ok(()),
+            Some(exchange) => Ok(exchange.tenant),
             None => Err(ReplyRefused::Absent),
         }
     }
@@ -111,8 +111,8 @@ mod tests {
         let body = |agent: &str| {
             json!({ "correlation_id": "q-1", "agent_id": agent, "content": "42" }).to_string().into_bytes()
         };
-        replies.is_expected(token.expose()).await.unwrap();
-        assert!(matches!(replies.is_expected("unknown").await, Err(ReplyRefused::Absent)));
+        assert_eq!(replies.tenant_of(token.expose()).await.unwrap(), question.tenant);
+        assert!(matches!(replies.tenant_of("unknown").await, Err(ReplyRefused::Absent)));
         let take = async |agent: &str| replies.take(token.expose(), None, &body(agent)).await;
         assert!(matches!(take("another").await, Err(ReplyRefused::Absent)));
         take("desk").await.unwrap();

@@ -13,9 +13,10 @@ mod placeholders;
 mod reader;
 mod sources;
 mod transfer_places;
+mod unfinished_bytes;
 mod writer;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +25,12 @@ use errand::Errand;
 use ledger::{MediaKey, MediaRecord, MediaRecords, Usage};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
-use posthouse_wire::{MediaFile, MediaId, TenantId};
+use posthouse_wire::{MediaFile, MediaId};
 
 use self::disk_threads::DiskThreads;
 use self::files::MediaFolder;
 use self::transfer_places::TransferPlaces;
+use self::unfinished_bytes::UnfinishedBytes;
 use crate::Fault;
 pub(crate) use attachments::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent, merged};
 pub(crate) use filename::name_in_header;
@@ -74,7 +76,7 @@ struct StoreState {
     downloads: TransferPlaces,
     fetches: TransferPlaces,
     /// Bytes of files that are being written, which have no row yet.
-    unfinished: Mutex<HashMap<TenantId, i64>>,
+    unfinished: Mutex<UnfinishedBytes>,
     /// Files that are in their place and get their row now.
     finishing: Mutex<HashSet<MediaFile>>,
     public_url: String,

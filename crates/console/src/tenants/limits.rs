@@ -21,6 +21,8 @@ pub(crate) struct LimitChanges {
     agent_actions_per_minute: Option<NewLimit>,
     requests_per_minute: Option<NewLimit>,
     agent_requests_per_minute: Option<NewLimit>,
+    program_requests_per_minute: Option<NewLimit>,
+    agent_program_requests_per_minute: Option<NewLimit>,
 }
 
 /// A number, or the server's default.
@@ -59,6 +61,8 @@ impl LimitChanges {
             LimitName::AgentActions => self.agent_actions_per_minute,
             LimitName::Requests => self.requests_per_minute,
             LimitName::AgentRequests => self.agent_requests_per_minute,
+            LimitName::ProgramRequests => self.program_requests_per_minute,
+            LimitName::AgentProgramRequests => self.agent_program_requests_per_minute,
         }
     }
 }
@@ -86,10 +90,12 @@ pub(crate) fn shown(
             LimitName::Sockets => Some(used.sockets),
             LimitName::Actions => Some(used.actions),
             LimitName::Requests => Some(used.requests),
+            LimitName::ProgramRequests => Some(used.program_requests),
             LimitName::AgentMessages
             | LimitName::AgentSockets
             | LimitName::AgentActions
-            | LimitName::AgentRequests => None,
+            | LimitName::AgentRequests
+            | LimitName::AgentProgramRequests => None,
         };
         (limit.as_str(), ShownLimit { limit: values.get(limit), from, used })
     });

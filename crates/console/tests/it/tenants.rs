@@ -51,7 +51,7 @@ async fn the_operator_is_given_an_access_token_that_is_good_for_a_quarter_of_an_
 async fn the_limits_of_a_tenant_are_shown_with_their_origin_and_can_be_changed_and_reset() {
     let (server, _) = TestServer::settled().await;
     let shown = server.gets("/admin/tenants/acme").await;
-    assert_eq!(shown["limits"].as_object().unwrap().len(), 8);
+    assert_eq!(shown["limits"].as_object().unwrap().len(), 10);
     let default = json!({ "limit": 120_000, "from": "default", "used": 0 });
     assert_eq!(shown["limits"]["messages_per_minute"], default);
     assert_eq!(shown["limits"]["agent_sockets"], json!({ "limit": 64, "from": "default" }));

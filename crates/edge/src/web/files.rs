@@ -50,7 +50,7 @@ pub(super) async fn upload(
     RequestControl::stream_body(&head.extensions);
     let store = chat.relay.media();
     let receiving = async {
-        let mut writer = store.begin(&visitor.0.tenant, length(&head.headers)).await?;
+        let mut writer = store.begin(&visitor.0.tenant, &room.instance, length(&head.headers)).await?;
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|_| ChatProblem::malformed("the file did not arrive completely"))?;
@@ -58,10 +58,8 @@ pub(super) async fn upload(
         }
         let filename = head.headers.get(&FILENAME).and_then(|name| name.to_str().ok()).map(unescaped);
         let mime = head.headers.get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok()).map(str::to_owned);
-        let (id, instance) = (MediaId::mint(), room.instance.clone());
-        Ok::<_, ChatProblem>(
-            writer.keep(NewMedia { id, instance, mime, filename, life: ROOM_FILE_LIFE }).await?,
-        )
+        let id = MediaId::mint();
+        Ok::<_, ChatProblem>(writer.keep(NewMedia { id, mime, filename, life: ROOM_FILE_LIFE }).await?)
     };
     let record = match chat.web.timepiece.within(UPLOADED_WITHIN, receiving).await {
         Ok(received) => received?,
@@ -250,13 +248,12 @@ impl Web {
 }
 
 async fn copied(store: &MediaStore, record: &MediaRecord) -> Result<Option<MediaRecord>, MediaNotKept> {
-    let mut writer = store.begin(&record.tenant, u64::try_from(record.size).ok()).await?;
+    let mut writer = store.begin(&record.tenant, &record.instance, u64::try_from(record.size).ok()).await?;
     if writer.copy_from(&record.id).await?.is_none() {
         return Ok(None);
     }
     let new = NewMedia {
         id: MediaId::mint(),
-        instance: record.instance.clone(),
         mime: Some(record.mime.clone()),
         filename: Some(record.filename.clone()),
         life: ROOM_FILE_LIFE,
@@ -269,7 +266,7 @@ impl From<MediaNotKept> for ChatProblem {
         match reason {
             MediaNotKept::Empty => ChatProblem::unfit("the file is empty"),
             MediaNotKept::TooLarge => ChatProblem::FILE_TOO_LARGE,
-            MediaNotKept::NoRoom => ChatProblem::STORAGE_FULL,
+            MediaNotKept::NoRoom | MediaNotKept::NoRoomForAgent => ChatProblem::STORAGE_FULL,
             MediaNotKept::Busy => ChatProblem::TOO_MANY_FILES,
             MediaNotKept::AgentRemoved => ChatProblem::NOT_FOUND,
             MediaNotKept::Fault(fault) => ChatProblem::from(crate::Fault::from(fault)),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ledger::{
-    AdmittedTenant, BotRef, ChangedPlace, ClaimFilter, Created, Deprovisioned, Discriminator, ReplacedClaims,
-    ScopeClaim, ScopeClaims, SharedBots, UseBotResult,
+    AdmittedTenant, BotRef, ChangedPlace, ClaimFilter, ClaimPosition, Created, Deprovisioned, Discriminator,
+    ReplacedClaims, ScopeClaim, ScopeClaims, SharedBots, UseBotResult,
 };
 use posthouse_wire::{GatewayId, InstanceId, Platform};
 
@@ -81,8 +81,13 @@ impl PlaceClaims {
         Ok(granted)
     }
 
-    pub async fn list(&self, filter: ClaimFilter, skip: u32, at_most: u32) -> Result<Vec<ScopeClaim>, Fault> {
-        Ok(self.records.claims(filter, skip, at_most).await?)
+    pub async fn list(
+        &self,
+        filter: ClaimFilter,
+        after: Option<ClaimPosition>,
+        at_most: u32,
+    ) -> Result<Vec<ScopeClaim>, Fault> {
+        Ok(self.records.claims(filter, after, at_most).await?)
     }
 
     /// Lets an agent use a shared bot to which its tenant is admitted.

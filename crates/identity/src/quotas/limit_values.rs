@@ -24,6 +24,11 @@ pub struct LimitValues {
     pub requests_per_minute: u32,
     /// The same for one agent. Default 1200.
     pub agent_requests_per_minute: u32,
+    /// HTTP requests per minute to `/v1` of all programs of one tenant. Default 240000, twice the messages, so that a
+    /// program can also ask for the receipt of each.
+    pub program_requests_per_minute: u32,
+    /// The same for programs with the credential of one agent. Default 120000.
+    pub agent_program_requests_per_minute: u32,
 }
 
 /// High enough that what a platform kept while the server was away is not dropped when it comes all at once.
@@ -38,6 +43,8 @@ impl Default for LimitValues {
             agent_actions_per_minute: 60_000,
             requests_per_minute: 12_000,
             agent_requests_per_minute: 1_200,
+            program_requests_per_minute: 240_000,
+            agent_program_requests_per_minute: 120_000,
         }
     }
 }
@@ -54,6 +61,8 @@ impl LimitValues {
             agent_actions_per_minute: value,
             requests_per_minute: value,
             agent_requests_per_minute: value,
+            program_requests_per_minute: value,
+            agent_program_requests_per_minute: value,
         }
     }
 
@@ -67,6 +76,8 @@ impl LimitValues {
             LimitName::AgentActions => self.agent_actions_per_minute,
             LimitName::Requests => self.requests_per_minute,
             LimitName::AgentRequests => self.agent_requests_per_minute,
+            LimitName::ProgramRequests => self.program_requests_per_minute,
+            LimitName::AgentProgramRequests => self.agent_program_requests_per_minute,
         }
     }
 
@@ -82,6 +93,8 @@ impl LimitValues {
                 LimitName::AgentActions => &mut self.agent_actions_per_minute,
                 LimitName::Requests => &mut self.requests_per_minute,
                 LimitName::AgentRequests => &mut self.agent_requests_per_minute,
+                LimitName::ProgramRequests => &mut self.program_requests_per_minute,
+                LimitName::AgentProgramRequests => &mut self.agent_program_requests_per_minute,
             };
             *place = *value;
         }

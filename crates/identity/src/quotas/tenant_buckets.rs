@@ -122,6 +122,7 @@ impl TenantBuckets {
             messages: used(QuotaKind::Message),
             actions: used(QuotaKind::Action),
             requests: used(QuotaKind::Request),
+            program_requests: used(QuotaKind::ProgramRequest),
             sockets: self.tenant.sockets,
         }
     }

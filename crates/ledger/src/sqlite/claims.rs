@@ -11,7 +11,9 @@ use rows::{changed_place, claim, seen_place};
 
 use super::{Sqlite, roster};
 use crate::bindings::{AuthorSighting, ChangedPlace};
-use crate::claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ReplacedClaims, ScopeClaim, ScopeClaims};
+use crate::claims::{
+    CLAIMS_OF_AN_AGENT, ClaimFilter, ClaimPosition, ReplacedClaims, ScopeClaim, ScopeClaims,
+};
 use crate::{BotRef, Created, Discriminator, Fault};
 
 /// Longest key, in bytes.
@@ -101,19 +103,26 @@ impl ScopeClaims for Sqlite {
         .await
     }
 
-    async fn claims(&self, filter: ClaimFilter, skip: u32, at_most: u32) -> Result<Vec<ScopeClaim>, Fault> {
+    async fn claims(
+        &self,
+        filter: ClaimFilter,
+        after: Option<ClaimPosition>,
+        at_most: u32,
+    ) -> Result<Vec<ScopeClaim>, Fault> {
         self.read(move |db| {
             let on = filter.on.as_ref();
             // Written out, so that the list of one agent or bot is read by an index.
             let of_bot = if on.is_some() { "platform = ?1 AND bot = ?2" } else { "?1 IS ?2" };
             let of_agent = if filter.instance.is_some() { "instance = ?3" } else { "?3 IS NULL" };
+            let past = "(?5 IS NULL OR (platform, bot, kind, value, instance) > (?5, ?6, ?7, ?8, ?9))";
+            let after = after.as_ref();
             db.prepare_cached(&format!(
                 "SELECT platform, bot, kind, value, instance, gateway, created, 1 FROM routes
-                 WHERE origin = 'claim' AND {of_bot} AND {of_agent}
+                 WHERE origin = 'claim' AND {of_bot} AND {of_agent} AND {past}
                  UNION ALL
                  SELECT platform, bot, kind, value, instance, gateway, created, 0 FROM claims
-                 WHERE {of_bot} AND {of_agent}
-                 ORDER BY 1, 2, 3, 4, 5 LIMIT ?4 OFFSET ?5"
+                 WHERE {of_bot} AND {of_agent} AND {past}
+                 ORDER BY 1, 2, 3, 4, 5 LIMIT ?4"
             ))?
             .query_map(
                 params![
@@ -121,7 +130,11 @@ impl ScopeClaims for Sqlite {
                     on.map(|on| on.bot.as_str()),
                     filter.instance.as_ref().map(InstanceId::as_str),
                     at_most,
-                    skip
+                    after.map(|after| after.on.platform.as_str()),
+                    after.map(|after| after.on.bot.as_str()),
+                    after.map(|after| after.kind.as_str()),
+                    after.map(|after| after.value.as_str()),
+                    after.map(|after| after.instance.as_str()),
                 ],
                 claim,
             )?

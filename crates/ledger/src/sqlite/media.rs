@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{MediaFile, MediaId};
+use posthouse_wire::{InstanceId, MediaFile, MediaId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::usage::count_media;
@@ -33,9 +33,18 @@ impl MediaRecords for Sqlite {
                     until.millis(),
                 ])?;
             if kept > 0 {
-                count_media(db, media.tenant.as_str(), media.size)?;
+                count_media(db, media.tenant.as_str(), media.instance.as_str(), media.size)?;
             }
             Ok(kept > 0)
+        })
+        .await
+    }
+
+    async fn shares_media(&self, tenant: &TenantId, agent: &InstanceId) -> Result<bool, Fault> {
+        let (tenant, agent) = (tenant.clone(), agent.clone());
+        self.read(move |db| {
+            db.prepare_cached("SELECT 1 FROM instances WHERE tenant = ?1 AND id <> ?2 LIMIT 1")?
+                .exists([tenant.as_str(), agent.as_str()])
         })
         .await
     }

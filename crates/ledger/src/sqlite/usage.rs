@@ -7,6 +7,7 @@
 //! every page that the statement changes, to undo it alone. In debug builds the sums are compared with a
 //! recount when the ledger is closed.
 
+mod agent_media;
 mod statements;
 mod sums;
 
@@ -19,6 +20,8 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, OptionalExtension, params};
 
+#[cfg(debug_assertions)]
+use self::agent_media::AgentMedia;
 use self::statements::TRIGGERS;
 use self::sums::{StorageUse, Sums, TenantUsage};
 use super::Sqlite;
@@ -80,10 +83,12 @@ impl UsageSums {
             },
         )?;
         let sums = Arc::clone(self);
-        db.create_scalar_function("media_storage", 2, FunctionFlags::SQLITE_UTF8, move |row| {
+        db.create_scalar_function("media_storage", 3, FunctionFlags::SQLITE_UTF8, move |row| {
+            let (agent, media) = (row.get_raw(1).as_str()?, row.get(2)?);
             let mut sums = sums.0.lock();
             let tenant = sums.tenant_named(row.get_raw(0).as_str()?);
-            sums.change(tenant, StorageUse { media: row.get(1)?, ..StorageUse::default() });
+            sums.change(tenant, StorageUse { media, ..StorageUse::default() });
+            sums.agent_media.change(agent, media);
             Ok(true)
         })?;
         let sums = Arc::clone(self);
@@ -154,12 +159,14 @@ impl UsageSums {
             assert_eq!(*used, counted.remove(tenant).unwrap_or_default(), "what {tenant} stores");
         }
         assert!(counted.is_empty(), "what {:?} store was never counted", counted.keys());
+        assert_eq!(self.0.lock().agent_media, AgentMedia::read(db)?, "the files of each agent");
         Ok(())
     }
 
     pub(super) fn committed(&self) {
         let mut sums = self.0.lock();
         sums.changes.clear();
+        sums.agent_media.committed();
         for (tenant, row) in std::mem::take(&mut sums.inserted) {
             sums.tenants.entry(tenant).or_default().row = Some(row);
         }
@@ -171,6 +178,7 @@ impl UsageSums {
         for (tenant, change) in std::mem::take(&mut sums.changes) {
             sums.add(tenant, change.negated());
         }
+        sums.agent_media.rolled_back();
     }
 
     pub(super) fn set_default_limit(&self, bytes: i64) {
@@ -240,6 +248,10 @@ impl Usage for Sqlite {
         self.usage.0.lock().media(tenant.as_str())
     }
 
+    fn media_of_agent(&self, agent: &InstanceId) -> i64 {
+        self.usage.0.lock().agent_media.of(agent.as_str())
+    }
+
     async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
         self.set_limit("media_bytes", tenant, bytes, |usage| &mut usage.media_limit).await
     }
@@ -292,9 +304,10 @@ pub(super) fn count_for_tenant(db: &Connection, tenant: &str, bytes: i64) -> rus
     db.prepare_cached("SELECT tenant_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
 }
 
-/// Counts the bytes of a tenant's new file, in the open transaction.
-pub(super) fn count_media(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
-    db.prepare_cached("SELECT media_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
+/// Counts the bytes of an agent's new file, in the open transaction.
+pub(super) fn count_media(db: &Connection, tenant: &str, agent: &str, bytes: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("SELECT media_storage(?1, ?2, ?3)")?
+        .query_row(params![tenant, agent, bytes], |_| Ok(()))
 }
 
 /// Bytes that a row counts beside its texts: about what it and its index entries take up.

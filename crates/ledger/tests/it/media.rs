@@ -54,6 +54,30 @@ stories! {
         assert_eq!((to_delete(&book).await, used(&book)), (vec![again.file], 0));
     }
 
+    async fn the_files_of_each_agent_are_counted_and_it_is_known_whether_it_shares_the_room_for_them(book) {
+        let (heron, media) = (book.enrols("acme", "heron").await, book.ledger.media());
+        let acme = "ten_acme".into();
+        assert!(!media.shares_media(&acme, &heron).await.unwrap());
+        book.enrols("globex", "stork").await;
+        assert!(!media.shares_media(&acme, &heron).await.unwrap(), "the agents of others do not count");
+        let egret = book.enrols("acme", "egret").await;
+        assert!(media.shares_media(&acme, &heron).await.unwrap() && media.shares_media(&acme, &egret).await.unwrap());
+        let held = || [&heron, &egret].map(|agent| book.ledger.usage().media_of_agent(agent));
+        let (cat, dog) = (file(&heron, "acme", 700), file(&egret, "acme", 30));
+        keeps(&book, &cat).await;
+        keeps(&book, &dog).await;
+        assert_eq!((held(), used(&book)), ([700, 30], 730));
+        // The same file fetched again replaces the first.
+        keeps(&book, &MediaRecord { file: MediaFile::mint(), size: 900, ..cat.clone() }).await;
+        assert_eq!(held(), [900, 30]);
+        // A file for an agent that is gone leaves nothing.
+        let nobody = file(&"inst_nobody".into(), "acme", 5);
+        assert!(!media.keep_media(nobody.clone(), book.clock.now() + hours(1)).await.unwrap());
+        assert_eq!(book.ledger.usage().media_of_agent(&nobody.instance), 0);
+        media.remove_media(&cat.id).await.unwrap();
+        assert_eq!((held(), used(&book)), ([0, 30], 30));
+    }
+
     async fn a_key_opens_its_file_for_its_time_by_both_clocks(book) {
         let heron = book.enrols("acme", "heron").await;
         let media = book.ledger.media();

@@ -75,7 +75,7 @@ impl Book {
 
     async fn claims_of(&self, of: &InstanceId) -> Vec<String> {
         let filter = ClaimFilter { instance: Some(of.clone()), on: None };
-        let claims = self.ledger.claims().claims(filter, 0, 100).await.unwrap();
+        let claims = self.ledger.claims().claims(filter, None, 100).await.unwrap();
         let show = |claim: ledger::ScopeClaim| {
             format!("{}:{} {}", claim.kind, claim.value, if claim.live { "live" } else { "waits" })
         };
@@ -238,8 +238,18 @@ stories! {
         keys.extend(many.iter().map(String::as_str));
         book.replaces(&heron, "gw-1", &keys).await;
         let filter = ClaimFilter { instance: Some(heron.clone()), on: Some(on("tb")) };
-        let claims = book.ledger.claims().claims(filter, 0, 1000).await.unwrap();
+        let claims = book.ledger.claims().claims(filter.clone(), None, 1000).await.unwrap();
         assert_eq!(claims.len(), ledger::CLAIMS_OF_AN_AGENT as usize);
+        // The pages together are the list.
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let page = book.ledger.claims().claims(filter.clone(), after, 100).await.unwrap();
+            let Some(last) = page.last().cloned() else { break };
+            let ledger::ScopeClaim { on, kind, value, instance, .. } = last;
+            after = Some(ledger::ClaimPosition { on, kind, value, instance });
+            paged.extend(page);
+        }
+        assert_eq!(paged, claims);
         book.links("ann", &heron).await;
         book.sees("ann", "900-a").await;
         let claim = book.ledger.claims().claim(&heron, &on("tb"), "g900", false).await.unwrap();

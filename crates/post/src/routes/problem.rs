@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http_kit::Problem;
+use identity::OverQuota;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
 
 use crate::auth::Refusal;
@@ -82,6 +83,14 @@ fn limited(code: &'static str, words: String) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, code, words).retry_after(AFTER_LIMIT)
 }
 
+fn too_many_requests(over: &OverQuota) -> Problem {
+    let (whose, value, seconds) = (over.whose(), over.value, over.retry_seconds());
+    let words = format!(
+        "the {whose} may make {value} requests per minute: nothing was done; send it again after {seconds} s"
+    );
+    limited("over_quota", words).retry_after(seconds)
+}
+
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let words = refused.to_string();
@@ -144,6 +153,7 @@ impl From<Refusal> for Problem {
             ),
             Refusal::BadLabel { header, why } => invalid(&header, why),
             Refusal::OverLimit(full) => over_limit(full),
+            Refusal::TooManyRequests(over) => too_many_requests(&over),
             Refusal::Fault(fault) => unavailable(&fault),
         }
     }
@@ -194,10 +204,13 @@ mod tests {
 
     #[test]
     fn a_refusal_that_passes_says_when_to_come_back() {
+        let retry_after = std::time::Duration::from_millis(6_500);
+        let over = OverQuota { limit: ledger::LimitName::ProgramRequests, value: 9, retry_after };
         for (problem, seconds) in [
             (Problem::from(Refused::OverQuota("too many questions")), Some("60")),
             (Refused::InboxFull(ledger::LimitReached::Inbox).into(), Some("60")),
             (Refusal::Barred.into(), Some("60")),
+            (Refusal::TooManyRequests(over).into(), Some("7")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)).into(), Some("5")),
             (Refused::Absent.into(), None),
         ] {

@@ -1,8 +1,9 @@
 //! Tests of exchanges: one question, one answer, only from the agent that was asked.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ledger::Location;
+use ledger::{LimitName, Location};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
@@ -231,6 +232,16 @@ async fn a_webhook_answers_at_once_or_later_at_the_address_it_was_given() {
     assert_eq!(send(&path, json!({ "content": 5 })).await, 400);
     assert_eq!(send(&path, reply("desk", "q-2")).await, 204);
     assert_eq!(send(&path, reply("desk", "q-2")).await, 409);
+    // An answer is a request that counts for the tenant of its question.
+    let acme = server.tenant("acme").await;
+    let may_make = async |requests| {
+        let changes = BTreeMap::from([(LimitName::ProgramRequests, requests)]);
+        assert!(server.identity.quotas.set_limits(&acme, changes).await.unwrap());
+    };
+    may_make(Some(0)).await;
+    assert_eq!(send(&path, reply("desk", "q-2")).await, 429);
+    assert_eq!(send("/v1/replies/0000", reply("desk", "q-2")).await, 404);
+    may_make(None).await;
     let (status, answer) = program.gets("/v1/exchanges/q-2").await;
     assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("later")));
 }

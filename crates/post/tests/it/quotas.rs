@@ -1,4 +1,4 @@
-//! Quotas of messages: programs that send too many, and those of another tenant.
+//! Quotas of messages and requests: programs that send too many, and those of another tenant.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ledger::LimitName;
 use serde_json::{Value, json};
 
-use crate::test_server::{Program, TestServer};
+use crate::test_server::{Program, TestServer, answering, chat};
 
 async fn limit(server: &TestServer, tenant: &str, limit: LimitName, value: u32) {
     let tenant = server.tenant(tenant).await;
@@ -50,4 +50,61 @@ async fn a_program_over_the_quota_hears_429_by_every_verb_and_another_tenant_get
     limit(&server, "acme", LimitName::Messages, 0).await;
     refused(&program, "/v1/notify", json!({ "agent": "otter", "message": "four" })).await;
     other.notifies("crow", "still theirs").await;
+}
+
+#[tokio::test]
+async fn a_program_that_makes_too_many_requests_hears_429_by_every_verb_and_another_tenant_gets_through() {
+    let server = TestServer::wound().await;
+    server.enrol("acme", "heron").await;
+    server.enrol("rival", "crow").await;
+    let (program, other) = (server.program("acme").await, server.program("rival").await);
+    limit(&server, "acme", LimitName::ProgramRequests, 2).await;
+    program.notifies("heron", "one").await;
+    assert_eq!(program.gets("/v1/receipts").await.0, 200);
+    let (status, problem) = program.gets("/v1/receipts").await;
+    assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("over_quota")), "{problem}");
+    let words = "the tenant may make 2 requests per minute: nothing was done; send it again after 30 s";
+    assert_eq!(problem["detail"], words);
+    for path in ["/v1/notify", "/v1/deliver", "/v1/wake", "/v1/exchange"] {
+        refused(&program, path, json!({})).await;
+    }
+    for path in ["/v1/exchanges", "/v1/exchanges/q-1", "/v1/receipts/d-1", "/v1/agents", "/v1/agents/heron"] {
+        assert_eq!(program.gets(path).await.0, 429, "{path}");
+    }
+    other.notifies("crow", "other tenants get theirs").await;
+    server.time.wind(Duration::from_secs(30));
+    program.notifies("heron", "two").await;
+}
+
+#[tokio::test]
+async fn an_agent_that_makes_too_many_requests_leaves_its_tenants_programs_and_sockets_their_own() {
+    let server = TestServer::wound().await;
+    let (heron, otter) = (server.enrol("acme", "heron").await, server.enrol("acme", "otter").await);
+    let (by_heron, by_otter) = (heron.program().await, otter.program().await);
+    limit(&server, "acme", LimitName::AgentProgramRequests, 1).await;
+    assert_eq!(by_heron.gets("/v1/agents").await.0, 200);
+    let (status, problem) = by_heron.gets("/v1/agents").await;
+    let words = "the agent may make 1 requests per minute: nothing was done; send it again after 60 s";
+    assert_eq!((status.as_u16(), &problem["detail"]), (429, &json!(words)));
+    assert_eq!(by_otter.gets("/v1/agents").await.0, 200);
+    server.program("acme").await.notifies("heron", "from a program of the tenant").await;
+    limit(&server, "acme", LimitName::ProgramRequests, 0).await;
+    heron.sits().await.hears().await;
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_its_answer_counts_once() {
+    let server = TestServer::wound().await;
+    let heron = server.enrol("acme", "heron").await.sits().await;
+    let program = server.program("acme").await;
+    limit(&server, "acme", LimitName::ProgramRequests, 3).await;
+    let question = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", question).await.0, 202);
+    let question = heron.hears().await;
+    let (waited, _) = tokio::join!(program.gets("/v1/exchanges/q-1?wait=20"), async {
+        heron.says(&chat(&question), "42", answering(&question)).await
+    });
+    assert_eq!((waited.0.as_u16(), &waited.1["content"]), (200, &json!("42")));
+    assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 200, "the third request");
+    assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 429);
 }

@@ -21,7 +21,7 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// Limit until everything is acknowledged.
 const SETTLE_WITHIN: Duration = Duration::from_secs(120);
 /// Raised so that the benchmark does not measure the quotas: one tenant makes most of its load.
-const UNLIMITED: [&str; 8] = [
+const UNLIMITED: [&str; 10] = [
     "POSTHOUSE_LIMITS__MESSAGES_PER_MINUTE",
     "POSTHOUSE_LIMITS__AGENT_MESSAGES_PER_MINUTE",
     "POSTHOUSE_LIMITS__SOCKETS",
@@ -30,6 +30,8 @@ const UNLIMITED: [&str; 8] = [
     "POSTHOUSE_LIMITS__AGENT_ACTIONS_PER_MINUTE",
     "POSTHOUSE_LIMITS__REQUESTS_PER_MINUTE",
     "POSTHOUSE_LIMITS__AGENT_REQUESTS_PER_MINUTE",
+    "POSTHOUSE_LIMITS__PROGRAM_REQUESTS_PER_MINUTE",
+    "POSTHOUSE_LIMITS__AGENT_PROGRAM_REQUESTS_PER_MINUTE",
 ];
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

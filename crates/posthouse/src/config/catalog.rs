@@ -100,6 +100,16 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("limits.agent_requests_per_minute", Number, "the same for the gateways of one agent"),
     setting(
+        "limits.program_requests_per_minute",
+        Number,
+        "HTTP requests per minute of the programs of one tenant, to /v1",
+    ),
+    setting(
+        "limits.agent_program_requests_per_minute",
+        Number,
+        "the same for programs with the credential of one agent",
+    ),
+    setting(
         "relay.settle",
         Text,
         "pause after a stock agent has connected: it drops messages that arrive earlier",

@@ -117,7 +117,9 @@ impl AttachmentFetcher {
             Err(NotFetched::Gone) => (None, "gone"),
             Err(NotFetched::NoAnswer) => (None, "no_answer"),
             Err(NotFetched::NotKept(MediaNotKept::TooLarge)) => (None, "too_large"),
-            Err(NotFetched::NotKept(MediaNotKept::NoRoom)) => (None, "no_room"),
+            Err(NotFetched::NotKept(MediaNotKept::NoRoom | MediaNotKept::NoRoomForAgent)) => {
+                (None, "no_room")
+            }
             Err(NotFetched::NotKept(MediaNotKept::Fault(fault))) => {
                 tracing::error!(%fault, "could not store an attachment");
                 (None, "fault")
@@ -144,11 +146,10 @@ impl AttachmentFetcher {
         }
         let _place =
             self.store.0.fetches.take(&self.tenant, FETCHED_WITHIN).await.ok_or(NotFetched::NoAnswer)?;
-        let mut writer = self.store.begin(&self.tenant, media.size).await?;
+        let mut writer = self.store.begin(&self.tenant, &entry.instance, media.size).await?;
         let fetched = self.egress.fetch_media(on, reference, &mut writer).await?;
         let new = NewMedia {
             id: id.clone(),
-            instance: entry.instance.clone(),
             mime: media.mime.clone().or(fetched.mime),
             filename: media.filename.clone().or(fetched.filename),
             life: MEDIA_LIFE,

@@ -78,17 +78,11 @@ impl MediaStore {
         let mime = text(call.headers(), &CONTENT_TYPE).map(str::to_owned);
         let filename = source.filename.map(str::to_owned);
         let filename = filename.or_else(|| name_in(call.headers())).unwrap_or_else(|| last_part(source.url));
-        let mut writer = self.begin(source.tenant, expected).await?;
+        let mut writer = self.begin(source.tenant, source.instance, expected).await?;
         while let Some(piece) = call.piece().await.map_err(failed)? {
             writer.write(piece).await?;
         }
-        let new = NewMedia {
-            id: MediaId::mint(),
-            instance: source.instance.clone(),
-            mime,
-            filename: Some(filename),
-            life: DOWNLOAD_LIFE,
-        };
+        let new = NewMedia { id: MediaId::mint(), mime, filename: Some(filename), life: DOWNLOAD_LIFE };
         Ok(writer.keep(new).await?)
     }
 }

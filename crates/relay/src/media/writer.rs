@@ -16,8 +16,6 @@ use crate::Fault;
 #[derive(Clone, Debug)]
 pub struct NewMedia {
     pub id: MediaId,
-    /// The agent that may get it.
-    pub instance: InstanceId,
     /// Type and name as the peer gave them.
     pub mime: Option<String>,
     pub filename: Option<String>,
@@ -34,6 +32,9 @@ pub enum MediaNotKept {
     /// The tenant's files take up all the bytes that they may.
     #[error("the tenant's limit for files is reached")]
     NoRoom,
+    /// The agent's files take up its share of those bytes. Other agents of the tenant need the rest.
+    #[error("the agent's share of the tenant's limit for files is reached")]
+    NoRoomForAgent,
     #[error("too many files are being transferred")]
     Busy,
     #[error("the agent was removed")]
@@ -54,10 +55,19 @@ impl From<std::io::Error> for MediaNotKept {
     }
 }
 
+/// The agent that may get a file, and its tenant. The bytes count for both.
+#[derive(Clone)]
+struct MediaOwner {
+    tenant: TenantId,
+    agent: InstanceId,
+    /// Whether the tenant has other agents, which also need room.
+    shares: bool,
+}
+
 /// A file that is being written. Dropping it deletes what was written.
 pub struct MediaWriter {
     store: MediaStore,
-    tenant: TenantId,
+    owner: MediaOwner,
     name: MediaFile,
     file: Option<UnfinishedFile>,
     size: u64,
@@ -66,42 +76,41 @@ pub struct MediaWriter {
 }
 
 impl MediaStore {
-    /// Begins a file of this tenant. `expected` is its size as far as it is known.
-    pub async fn begin(&self, tenant: &TenantId, expected: Option<u64>) -> Result<MediaWriter, MediaNotKept> {
+    /// Begins a file that this agent may get. `expected` is its size as far as it is known.
+    pub async fn begin(
+        &self,
+        tenant: &TenantId,
+        agent: &InstanceId,
+        expected: Option<u64>,
+    ) -> Result<MediaWriter, MediaNotKept> {
         let expected = expected.unwrap_or(1);
         if expected > LARGEST_MEDIA {
             return Err(MediaNotKept::TooLarge);
         }
-        if !self.has_room(tenant, expected) {
-            return Err(MediaNotKept::NoRoom);
-        }
+        let shares = self.0.records.shares_media(tenant, agent).await?;
+        let owner = MediaOwner { tenant: tenant.clone(), agent: agent.clone(), shares };
+        self.check_room(&owner, expected)?;
         let place = self.0.uploads.take(tenant, PLACE_WITHIN).await.ok_or(MediaNotKept::Busy)?;
         let (folder, name) = (self.0.folder.clone(), MediaFile::mint());
         let created = name.clone();
         let file = self.0.threads.run(move || folder.create(&created)).await??;
-        Ok(MediaWriter {
-            store: self.clone(),
-            tenant: tenant.clone(),
-            name,
-            file: Some(file),
-            size: 0,
-            _place: place,
-        })
+        Ok(MediaWriter { store: self.clone(), owner, name, file: Some(file), size: 0, _place: place })
     }
 
-    /// Whether the tenant may store so many bytes more, beside those that are being written.
-    fn has_room(&self, tenant: &TenantId, bytes: u64) -> bool {
-        let storage = self.0.usage.media_of_tenant(tenant);
-        let unfinished = self.0.unfinished.lock().get(tenant).copied().unwrap_or(0);
-        storage.used + unfinished + i64::try_from(bytes).unwrap_or(i64::MAX / 4) <= storage.limit
-    }
-
-    fn count_unfinished(&self, tenant: &TenantId, change: i64) {
-        let mut unfinished = self.0.unfinished.lock();
-        let bytes = unfinished.entry(tenant.clone()).or_default();
-        *bytes += change;
-        if *bytes == 0 {
-            unfinished.remove(tenant);
+    /// Checks that so many bytes more fit, beside those that are being written. An agent that is not the only one of its
+    /// tenant may hold as much as stays free for the others, so however much one holds, the others get some.
+    fn check_room(&self, owner: &MediaOwner, bytes: u64) -> Result<(), MediaNotKept> {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 4);
+        let storage = self.0.usage.media_of_tenant(&owner.tenant);
+        let held = self.0.usage.media_of_agent(&owner.agent);
+        let unfinished = self.0.unfinished.lock();
+        let free = storage.limit - storage.used - unfinished.of_tenant(&owner.tenant) - bytes;
+        if free < 0 {
+            return Err(MediaNotKept::NoRoom);
+        }
+        match owner.shares && held + unfinished.of_agent(&owner.agent) + bytes > free {
+            true => Err(MediaNotKept::NoRoomForAgent),
+            false => Ok(()),
         }
     }
 }
@@ -115,7 +124,7 @@ impl MediaWriter {
     /// Appends the bytes of a stored file of the same tenant. `None` if they are no longer stored.
     pub async fn copy_from(&mut self, id: &MediaId) -> Result<Option<MediaRecord>, MediaNotKept> {
         let store = self.store.clone();
-        let Some(record) = store.find(id).await?.filter(|record| record.tenant == self.tenant) else {
+        let Some(record) = store.find(id).await?.filter(|record| record.tenant == self.owner.tenant) else {
             return Ok(None);
         };
         let Some(mut reader) = store.open(&record).await? else { return Ok(None) };
@@ -134,11 +143,9 @@ impl MediaWriter {
         if self.size + length > LARGEST_MEDIA {
             return Err(MediaNotKept::TooLarge);
         }
-        if !self.store.has_room(&self.tenant, length) {
-            return Err(MediaNotKept::NoRoom);
-        }
+        self.store.check_room(&self.owner, length)?;
         self.size += length;
-        self.store.count_unfinished(&self.tenant, length as i64);
+        self.count_unfinished(length as i64);
         let mut file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
         let writing = move || file.file.write_all(&piece).map(|()| file);
         self.file = Some(self.store.0.threads.run(writing).await??);
@@ -151,13 +158,13 @@ impl MediaWriter {
             return Err(MediaNotKept::Empty);
         }
         let file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
-        let NewMedia { id, instance, mime, filename, life } = new;
+        let NewMedia { id, mime, filename, life } = new;
         let mime = safe_type(mime.as_deref());
         let record = MediaRecord {
             id,
             file: self.name.clone(),
-            tenant: self.tenant.clone(),
-            instance,
+            tenant: self.owner.tenant.clone(),
+            instance: self.owner.agent.clone(),
             filename: safe_filename(filename.as_deref().unwrap_or_default(), &mime),
             mime,
             size: self.size as i64,
@@ -179,11 +186,15 @@ impl MediaWriter {
             false => Err(MediaNotKept::AgentRemoved),
         }
     }
+
+    fn count_unfinished(&self, change: i64) {
+        self.store.0.unfinished.lock().count(&self.owner.tenant, &self.owner.agent, change);
+    }
 }
 
 impl Drop for MediaWriter {
     fn drop(&mut self) {
-        self.store.count_unfinished(&self.tenant, -(self.size as i64));
+        self.count_unfinished(-(self.size as i64));
         self.store.0.finishing.lock().remove(&self.name);
         if let Some(file) = self.file.take() {
             // Deleting blocks.

@@ -215,7 +215,7 @@ pub(super) async fn status(
     let unread = relay.inboxes().records().size(&agent).await.map_err(Fault::from)?;
     let bindings = gate.links().list(Some(&agent), None, SHOWN).await.map_err(Fault::from)?;
     let filter = ClaimFilter { instance: Some(agent.clone()), on: None };
-    let claims = gate.claims().list(filter, 0, SHOWN).await.map_err(Fault::from)?;
+    let claims = gate.claims().list(filter, None, SHOWN).await.map_err(Fault::from)?;
     let principals = gate.policies().of(&agent).await.map_err(Fault::from)?;
     let relevance = gate.relevance().of(&agent).await.map_err(Fault::from)?;
     let bindings = bindings.into_iter().map(|link| {

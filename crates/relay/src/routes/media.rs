@@ -66,13 +66,12 @@ async fn receive(
 ) -> Result<MediaRecord, ContractError> {
     let text = |name: &HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
     let expected = text(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
-    let mut writer = store.begin(&owner.tenant, expected).await?;
+    let mut writer = store.begin(&owner.tenant, &owner.instance, expected).await?;
     copy(body, &mut writer).await?;
     let filename = head.headers.get(&FILENAME).map(|name| name_in_header(name.as_bytes()));
     Ok(writer
         .keep(NewMedia {
             id: MediaId::mint(),
-            instance: owner.instance.clone(),
             mime: text(&CONTENT_TYPE).map(str::to_owned),
             filename,
             life: MEDIA_LIFE,
@@ -99,6 +98,10 @@ impl From<MediaNotKept> for ContractError {
             MediaNotKept::NoRoom => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "the storage limit for files of this tenant is reached",
+            ),
+            MediaNotKept::NoRoomForAgent => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "this agent's share of the storage limit for files is reached: other agents of the tenant need the rest",
             ),
             MediaNotKept::Busy => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too many files are being uploaded: try again later")

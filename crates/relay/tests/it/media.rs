@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
 use posthouse_wire::MediaId;
 use relay::LARGEST_MEDIA;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::test_server::{Agent, TestServer, bot, seconds};
@@ -183,6 +183,34 @@ async fn a_tenant_can_store_files_up_to_its_limit() {
     server.relay.media().remove(&first).await.unwrap();
     assert_eq!(usage.media_of_tenant(&tenant).used, 0);
     assert_eq!(uploads(&heron, "123").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_agent_that_fills_its_share_leaves_room_for_the_files_of_its_tenants_other_agents() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let usage = server.ledger.usage();
+    usage.set_media_limit(&tenant, Some(100)).await.unwrap();
+    // The only agent of a tenant may use all of it.
+    let all = uploads(&heron, "x".repeat(100)).await.id();
+    assert_eq!(uploads(&heron, "x").await.status, StatusCode::TOO_MANY_REQUESTS);
+    server.relay.media().remove(&all).await.unwrap();
+    let egret = server.enrol("acme", "egret", &[bot("telegram", "7003")]).await;
+    let ibis = server.enrol("acme", "ibis", &[bot("telegram", "7004")]).await;
+    assert_eq!(uploads(&heron, "x".repeat(51)).await.status, StatusCode::TOO_MANY_REQUESTS);
+    let half = uploads(&heron, "x".repeat(50)).await.id();
+    let full = uploads(&heron, "x").await;
+    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
+    let words = "this agent's share of the storage limit for files is reached: other agents of the tenant need the rest";
+    assert_eq!(serde_json::from_slice::<Value>(&full.body).unwrap(), json!({ "error": words }));
+    let pieces = ["x".repeat(20), "x".repeat(6)].map(Bytes::from);
+    let in_parts = uploads(&egret, in_pieces(pieces)).await.status;
+    assert_eq!(in_parts, StatusCode::TOO_MANY_REQUESTS, "the share holds for every piece");
+    assert_eq!(uploads(&egret, "x".repeat(25)).await.status, StatusCode::OK);
+    assert_eq!(uploads(&ibis, "x".repeat(12)).await.status, StatusCode::OK, "there is always some left");
+    server.relay.media().remove(&half).await.unwrap();
+    assert_eq!(uploads(&heron, "x".repeat(31)).await.status, StatusCode::OK);
 }
 
 #[tokio::test]

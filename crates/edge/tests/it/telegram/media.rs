@@ -16,11 +16,10 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\nnot really a picture";
 
 async fn stores(server: &TestServer, name: &str, mime: &str, content: impl Into<Bytes>) -> StoredMedia {
     let store: MediaStore = server.relay.media().clone();
-    let mut writer = store.begin(&"ten_1".into(), None).await.unwrap();
+    let mut writer = store.begin(&"ten_1".into(), &server.agent, None).await.unwrap();
     writer.write(content.into()).await.unwrap();
     let new = NewMedia {
         id: MediaId::mint(),
-        instance: server.agent.clone(),
         mime: Some(mime.to_owned()),
         filename: Some(name.to_owned()),
         life: MEDIA_LIFE,
@@ -91,7 +90,7 @@ async fn a_large_file_arrives_whole_and_a_missing_one_is_a_failure() {
     let content: Vec<u8> = (0..20 * 1024 * 1024_u32).map(|number| (number >> 3) as u8).collect();
     let media = stores(&server, "big.bin", "application/octet-stream", content.clone()).await;
     assert!(sends(&fixture, MediaKind::Document, "", media).await.success);
-    let mut writer = server.relay.media().begin(&"ten_1".into(), None).await.unwrap();
+    let mut writer = server.relay.media().begin(&"ten_1".into(), &server.agent, None).await.unwrap();
     let fetched = fixture.telegram.fetch_media(&fixture.bot, "telegram:file:stand-in-file-1", &mut writer);
     assert_eq!(fetched.await.unwrap().filename.as_deref(), Some("1-big.bin"));
     assert_eq!(writer.size(), content.len() as u64);
@@ -110,7 +109,7 @@ async fn an_attachment_is_downloaded_by_its_id() {
     let server = TestServer::with(&fixture.bot, &fixture.clock).await;
     let file = fixture.stand_in.add_file("cat.jpg", &b"\xff\xd8\xff picture"[..]);
     let fetches = async |reference: String| {
-        let mut writer = server.relay.media().begin(&"ten_1".into(), None).await.unwrap();
+        let mut writer = server.relay.media().begin(&"ten_1".into(), &server.agent, None).await.unwrap();
         fixture.telegram.fetch_media(&fixture.bot, &reference, &mut writer).await.map(|_| writer.size())
     };
     assert_eq!(fetches(format!("telegram:file:{file}")).await.unwrap(), 11);

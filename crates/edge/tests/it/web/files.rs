@@ -46,7 +46,8 @@ async fn a_file_of_a_person_goes_with_its_message() {
     assert_eq!(event.media[0].mime.as_deref(), Some("image/png"));
     // The agent gets a file of its own, under another id.
     assert!(!event.media_urls[0].contains(id.as_str().unwrap()));
-    let mut writer = server.relay.media().begin(&server.tenant("acme").await, None).await.unwrap();
+    let mut writer =
+        server.relay.media().begin(&server.tenant("acme").await, &heron.instance, None).await.unwrap();
     let bot = server.bot_of(&heron).await;
     let reference = format!("web:file:{}", id.as_str().unwrap());
     server.web.fetch_media(&bot, &reference, &mut writer).await.unwrap();
@@ -97,11 +98,10 @@ async fn a_file_of_an_agent_appears_in_its_room_and_expires_after_a_week() {
     let ann = server.page_of("ann").await;
     let mut watcher = server.watches(&ann, &room, "").await;
     let store = server.relay.media().clone();
-    let mut writer = store.begin(&server.tenant("acme").await, None).await.unwrap();
+    let mut writer = store.begin(&server.tenant("acme").await, &heron.instance, None).await.unwrap();
     writer.write("report".into()).await.unwrap();
     let new = NewMedia {
         id: MediaId::mint(),
-        instance: heron.instance.clone(),
         mime: Some("application/pdf".to_owned()),
         filename: Some("report.pdf".to_owned()),
         life: MEDIA_LIFE,

@@ -137,5 +137,5 @@ pub(super) const TRIGGERS: &str = "
     END;
 
     CREATE TEMP TRIGGER usage_media_gone AFTER DELETE ON main.media BEGIN
-      SELECT media_storage(OLD.tenant, -OLD.size);
+      SELECT media_storage(OLD.tenant, OLD.instance, -OLD.size);
     END;";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Row};
 
+use super::agent_media::AgentMedia;
 use super::statements::RECOUNT;
 use crate::usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage};
 
@@ -17,6 +18,7 @@ pub(super) struct Sums {
     /// Includes removed agents as long as they have rows.
     pub tenant_of: HashMap<Box<str>, Arc<str>>,
     pub totals: StorageUse,
+    pub agent_media: AgentMedia,
     /// Changes by the open transaction.
     pub changes: HashMap<Arc<str>, StorageUse>,
     /// Rows of `tenant_usage` that the open transaction has inserted.
@@ -75,6 +77,7 @@ impl Sums {
             tenants: HashMap::new(),
             tenant_of: HashMap::new(),
             totals: StorageUse::default(),
+            agent_media: AgentMedia::read(db)?,
             changes: HashMap::new(),
             inserted: Vec::new(),
             default_limit: TENANT_BYTES,

@@ -42,6 +42,14 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N", group = "what")]
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_requests_per_minute: Option<LimitArg>,
+    /// HTTP requests per minute of all programs to /v1, or `default`
+    #[arg(long, value_name = "N", group = "what")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program_requests_per_minute: Option<LimitArg>,
+    /// HTTP requests per minute of programs with the credential of one agent, or `default`
+    #[arg(long, value_name = "N", group = "what")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_program_requests_per_minute: Option<LimitArg>,
 }
 
 impl LimitArgs {
