@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::request::Parts;
 use http_kit::{ClientAddress, OverLimit};
-use identity::{Authentication, Metered, OverQuota};
+use identity::{Authentication, QuotaKind, OverQuota};
 use posthouse_wire::{InstanceId, TenantId};
 
 use crate::{Caller, Fault, Post};
@@ -73,7 +73,7 @@ impl Post {
         tenant: &TenantId,
         agent: Option<&InstanceId>,
     ) -> Result<(), Refusal> {
-        let counted = self.0.identity.quotas.take(Metered::ProgramRequest, tenant, agent).await;
+        let counted = self.0.identity.quotas.take(QuotaKind::ProgramRequest, tenant, agent).await;
         counted.map_err(Refusal::TooManyRequests)
     }
 }
