@@ -210,6 +210,11 @@ pub trait Platform: Send + Sync {
 
     fn descriptor(&self, bot: &OpenedBot) -> Descriptor;
 
+    /// Whether messages carry nearby messages of their group as context. The descriptor says the same.
+    fn supports_context(&self) -> bool {
+        false
+    }
+
     /// Handling of a message that is exactly `/stop`. A platform on which an interrupt stalls a stock gateway, such as
     /// Slack, must return `Text` (relay contract section 13.1).
     fn stop_rule(&self) -> StopRule;

@@ -125,24 +125,6 @@ impl Telegram {
     }
 }
 
-/// The bot's own identity on Telegram.
-struct BotAccount<'a> {
-    id: Option<i64>,
-    username: Option<&'a str>,
-}
-
-impl<'a> BotAccount<'a> {
-    fn of(bot: &'a OpenedBot) -> Self {
-        // Without the setting the bot's id is used: by default it is the same number.
-        let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();
-        Self { id, username: bot.setting("username") }
-    }
-
-    fn is_called(&self, name: &str) -> bool {
-        self.username.is_some_and(|username| username.eq_ignore_ascii_case(name))
-    }
-}
-
 #[derive(Serialize)]
 struct AnswerCallbackQuery<'a> {
     callback_query_id: &'a str,
@@ -152,6 +134,10 @@ struct AnswerCallbackQuery<'a> {
 impl Platform for Telegram {
     fn name(&self) -> &'static str {
         PLATFORM
+    }
+
+    fn supports_context(&self) -> bool {
+        true
     }
 
     fn descriptor(&self, _: &OpenedBot) -> Descriptor {
@@ -164,7 +150,7 @@ impl Platform for Telegram {
             len_unit: LenUnit::Utf16,
             emoji: "✈️".to_owned(),
             pii_safe: true,
-            supports_context: true,
+            supports_context: self.supports_context(),
             supported_ops: OPS.map(str::to_owned).to_vec(),
             ..Descriptor::new(PLATFORM, "Telegram")
         }

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::request::Parts;
 use http_kit::{ClientAddress, OverLimit};
-use identity::{Authentication, QuotaKind, OverQuota};
+use identity::{Authentication, OverQuota, QuotaKind};
 use posthouse_wire::{InstanceId, TenantId};
 
 use crate::{Caller, Fault, Post};

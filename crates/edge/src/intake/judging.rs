@@ -110,7 +110,7 @@ impl Intake {
         if let Some(forward) = &mut forward {
             forward.profile = event.source.profile.clone();
         }
-        if platform.descriptor(bot).supports_context {
+        if platform.supports_context() {
             event.context = self.context.around(on, &event.source, admitted.to());
         }
         event.bot_id = Some(on.bot.clone());

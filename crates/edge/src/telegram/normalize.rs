@@ -14,7 +14,7 @@ use crate::platform::{
 };
 
 use super::update::{CallbackQuery, RepliedMessage, TelegramMessage, Update, UpdateHead, User, full_name};
-use super::{BUSINESS_CONNECTION, BotAccount, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM};
+use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM};
 use speech::Speech;
 
 /// Telegram's account that posts for anonymous admins of a group. Their messages also have `sender_chat`; those of a
@@ -69,6 +69,24 @@ fn ignored(reason: &'static str) -> Reading {
 
 /// Reason for which messages of other bots are ignored unless an agent wants them.
 const BOT_AUTHOR: &str = "bot_author";
+
+/// The bot's own identity on Telegram.
+struct BotAccount<'a> {
+    id: Option<i64>,
+    username: Option<&'a str>,
+}
+
+impl<'a> BotAccount<'a> {
+    fn of(bot: &'a OpenedBot) -> Self {
+        // Without the setting the bot's id is used: by default it is the same number.
+        let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();
+        Self { id, username: bot.setting("username") }
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.username.is_some_and(|username| username.eq_ignore_ascii_case(name))
+    }
+}
 
 /// The context of an update: everything except the message itself.
 struct UpdateContext<'a> {

@@ -279,50 +279,42 @@ impl Socket {
             if !delivery.has_room() {
                 return None;
             }
-            if let Some(next) = delivery.release(&mut state, self.id, &preparer, now) {
+            if let Some(next) = delivery.release_held(&mut state, self.id, &preparer, now) {
                 if stale::is_expired(&next.entry, now) {
                     expirations.skipped(&next.entry);
                     continue;
                 }
                 return Some(noted(&mut state, self.id, next, now));
             }
-            if delivery.reads_skipped() {
-                state.behind = true;
-            }
-            if let Some(entry) = delivery.read.pop_front() {
-                delivery.cursor = entry.seq;
-                if stale::is_expired(&entry, now) {
-                    expirations.skipped(&entry);
+            let (entry, origin) = if let Some(entry) = delivery.read.pop_front() {
+                (entry, Origin::Ledger)
+            } else {
+                if delivery.reading.is_some() || delivery.read_again.is_some() {
+                    return None;
+                }
+                if state.behind || delivery.more {
+                    if state.behind {
+                        state.catch_up();
+                    }
+                    delivery.more = false;
+                    delivery.reading =
+                        Some(unread(self.relay.clone(), self.connections.instance.clone(), delivery.cursor));
+                    return None;
+                }
+                let entry = state.next()?;
+                // An entry that was committed during the read of the ledger is in both.
+                if entry.seq <= delivery.cursor {
                     continue;
                 }
-                if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Ledger, now) {
-                    return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Ledger), now));
-                }
+                (entry, Origin::Tail)
+            };
+            delivery.cursor = entry.seq;
+            if stale::is_expired(&entry, now) {
+                expirations.skipped(&entry);
                 continue;
             }
-            if delivery.reading.is_some() || delivery.read_again.is_some() {
-                return None;
-            }
-            if state.behind || delivery.more {
-                if state.behind {
-                    state.catch_up();
-                }
-                delivery.more = false;
-                delivery.reading =
-                    Some(unread(self.relay.clone(), self.connections.instance.clone(), delivery.cursor));
-                return None;
-            }
-            let entry = state.next()?;
-            // An entry that was committed during the read of the ledger is in both.
-            if entry.seq > delivery.cursor {
-                delivery.cursor = entry.seq;
-                if stale::is_expired(&entry, now) {
-                    expirations.skipped(&entry);
-                    continue;
-                }
-                if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Tail, now) {
-                    return Some(noted(&mut state, self.id, NextEntry::new(entry, Origin::Tail), now));
-                }
+            if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, origin, now) {
+                return Some(noted(&mut state, self.id, NextEntry::new(entry, origin), now));
             }
         }
     }

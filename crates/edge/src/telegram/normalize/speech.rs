@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::telegram::BotAccount;
+use super::BotAccount;
 use crate::telegram::update::TelegramEntity;
 
 /// The text of a message for the agent.

@@ -11,11 +11,12 @@ use posthouse_time::Instant;
 use posthouse_wire::ChatId;
 
 use super::preparation::{ALBUM_QUIET, Preparation, Preparer};
-use super::presses::{goes_elsewhere, prompt_of};
+use super::presses::goes_elsewhere;
 use super::{Delivery, Origin};
 use crate::agent_connections::State;
 use crate::generation::Proof;
 use crate::media::{PreparedEvent, merged};
+use crate::prompt_owners::pressed_prompt;
 use crate::stop_command::is_stop;
 
 /// Longest time for which an entry is held back because its chat is busy.
@@ -224,7 +225,8 @@ impl Delivery {
         if state.has_served(&entry.id) || self.held.knows(&entry) {
             return None;
         }
-        if let Some(prompt) = prompt_of(&entry) {
+        // A press is never held back: the running turn waits for it.
+        if let Some(prompt) = pressed_prompt(&entry.event) {
             return (!goes_elsewhere(state, socket, &prompt, &entry, origin)).then_some(entry);
         }
         let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
@@ -253,9 +255,27 @@ impl Delivery {
         self.held.of(chat).any(|held| state.is_stopping(&held.entry.id))
     }
 
+    /// The next held entry that may be delivered now. Without one, skipped entries may have to be read again.
+    pub(super) fn release_held(
+        &mut self,
+        state: &mut State,
+        socket: u64,
+        preparer: &Preparer<'_>,
+        now: Instant,
+    ) -> Option<NextEntry> {
+        if self.held.is_empty() {
+            return None;
+        }
+        let released = self.release(state, socket, preparer, now);
+        if released.is_none() && self.reads_skipped() {
+            state.behind = true;
+        }
+        released
+    }
+
     /// Releases the oldest held entry that may be delivered now. Entries of one chat keep their order, except that a
     /// stop overtakes, because it concerns the running turn. If none may go, records when to look again.
-    pub(super) fn release(
+    fn release(
         &mut self,
         state: &mut State,
         socket: u64,
@@ -303,7 +323,7 @@ impl Delivery {
 
     /// Goes back to the first skipped entry whose chat has no held entries any more. Returns true when the ledger must
     /// be read again from there.
-    pub(super) fn reads_skipped(&mut self) -> bool {
+    fn reads_skipped(&mut self) -> bool {
         if self.held.skipped.is_empty() || !self.has_nothing_in_flight() {
             return false;
         }

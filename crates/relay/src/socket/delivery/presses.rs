@@ -2,7 +2,7 @@
 
 use super::{Lease, Outstanding, inbound};
 use crate::agent_connections::State;
-use crate::prompt_owners::{HandedPress, pressed_prompt};
+use crate::prompt_owners::HandedPress;
 use crate::socket::Socket;
 use crate::socket::delivery::Origin;
 use ledger::Entry;
@@ -16,11 +16,6 @@ pub(super) fn goes_elsewhere(
     origin: Origin,
 ) -> bool {
     state.hand_to_asker(live, prompt, entry, inbound(entry, None, origin))
-}
-
-/// The prompt that was pressed. A press is never held back: the running turn waits for it.
-pub(super) fn prompt_of(entry: &Entry) -> Option<String> {
-    pressed_prompt(&entry.event)
 }
 
 impl Socket {
