@@ -40,7 +40,7 @@ async fn replies(server: &TestServer, question: &Seen, sent_at: Value) -> u16 {
 
 #[tokio::test]
 async fn a_question_that_is_answered_has_arrived_whatever_was_heard_of_its_delivery() {
-    // On a manual clock no retry is due before the answer.
+    // On a manual clock no retry is due before the answer is there.
     let (server, receiver) = (TestServer::wound().await, Receiver::open().await);
     let program = with_webhook(&server, &receiver).await;
     receiver.says(503, "");
@@ -48,6 +48,7 @@ async fn a_question_that_is_answered_has_arrived_whatever_was_heard_of_its_deliv
     assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
     let question = first(&receiver).await;
     assert_eq!(replies(&server, &question, json!(9)).await, 204);
+    server.time.wind(Duration::from_secs(10));
     let dispatch = question.json()["meta"]["dispatch_id"].clone();
     let response = program.receipt_when(&dispatch, |receipt| receipt["state"] != "queued").await;
     assert_eq!((&response["state"], &response["error"]), (&json!("delivered"), &Value::Null), "{response}");
