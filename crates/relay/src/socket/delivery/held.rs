@@ -255,7 +255,9 @@ impl Delivery {
         self.held.of(chat).any(|held| state.is_stopping(&held.entry.id))
     }
 
-    /// The next held entry that may be delivered now. Without one, skipped entries may have to be read again.
+    /// Releases the oldest held entry that may be delivered now. Entries of one chat keep their order, except that a
+    /// stop overtakes, because it concerns the running turn. If none may go, records when to look again, and whether the
+    /// ledger must be read again for skipped entries.
     pub(super) fn release_held(
         &mut self,
         state: &mut State,
@@ -264,25 +266,6 @@ impl Delivery {
         now: Instant,
     ) -> Option<NextEntry> {
         if self.held.is_empty() {
-            return None;
-        }
-        let released = self.release(state, socket, preparer, now);
-        if released.is_none() && self.reads_skipped() {
-            state.behind = true;
-        }
-        released
-    }
-
-    /// Releases the oldest held entry that may be delivered now. Entries of one chat keep their order, except that a
-    /// stop overtakes, because it concerns the running turn. If none may go, records when to look again.
-    fn release(
-        &mut self,
-        state: &mut State,
-        socket: u64,
-        preparer: &Preparer<'_>,
-        now: Instant,
-    ) -> Option<NextEntry> {
-        if self.held.entries.is_empty() {
             return None;
         }
         let before = self.held.entries.len();
@@ -318,6 +301,7 @@ impl Delivery {
             look_again = Some(look_again.map_or(until, |earlier| earlier.min(until)));
         }
         self.look_again = look_again;
+        state.behind |= self.reads_skipped();
         None
     }
 
