@@ -87,6 +87,9 @@ impl Bots {
         bot_ref: &BotRef,
         placeholder: impl FnOnce() -> Result<OpenedBot, Fault>,
     ) -> Result<Arc<OpenedBot>, Fault> {
+        if let Some(bot) = self.open.get(bot_ref) {
+            return Ok(Arc::clone(&bot));
+        }
         if let Some(placeholder) = self.absent.get(bot_ref) {
             return Ok(placeholder);
         }

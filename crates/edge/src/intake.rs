@@ -150,7 +150,7 @@ impl Intake {
             match self.judge(platform, bot, arrival, from_bot, person).await? {
                 ArrivalDecision::Turn(turn) => {
                     may_acknowledge = true;
-                    admitted.push(*turn);
+                    admitted.push(turn);
                 }
                 ArrivalDecision::JudgeAgain(arrival) => arrivals.push_front((*arrival, from_bot)),
                 ArrivalDecision::Dropped { by_admitted } => may_acknowledge |= by_admitted,
@@ -168,7 +168,8 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        for AdmittedArrival { admitted, new_entry, capabilities, answers } in admitted {
+        for arrival in admitted {
+            let AdmittedArrival { admitted, new_entry, capabilities, answers } = *arrival;
             let source = &new_entry.event.source;
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
             match self.keep(platform.name(), &admitted, new_entry, capabilities).await? {

@@ -4,15 +4,15 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use posthouse_time::Instant;
+use quick_cache::sync::Cache;
 
 use crate::roster_versions::{RosterChange, RosterVersions};
 
-/// Records by key.
+/// Records by key. Several are looked up for every message, so this is the cache with the cheapest lookup.
 pub(crate) struct RecordCache<K, V> {
     records: Cache<K, Arc<CachedRecord<V>>>,
-    /// It bounds how long a change on another node goes unnoticed if its notification was lost.
+    /// Older records are not found. A newer one takes their place. It bounds how long a change on another node goes unnoticed if its notification was lost.
     lifetime: Duration,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct ReadMark {
 
 impl<K, V> RecordCache<K, V>
 where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
+    K: Hash + Eq,
+    V: Clone,
 {
-    pub fn new(capacity: u64, lifetime: Duration) -> Self {
-        Self { records: Cache::builder().max_capacity(capacity).time_to_live(lifetime).build(), lifetime }
+    pub fn new(capacity: usize, lifetime: Duration) -> Self {
+        Self { records: Cache::new(capacity), lifetime }
     }
 
     pub fn get(&self, key: &K, versions: &RosterVersions, now: Instant) -> Option<V> {

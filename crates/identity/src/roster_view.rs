@@ -225,8 +225,8 @@ impl RosterView {
     /// A cached record of another component, if nothing that it depends on has changed.
     pub(crate) fn cached<K, V>(&self, records: &RecordCache<K, V>, key: &K) -> Option<V>
     where
-        K: Hash + Eq + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
+        K: Hash + Eq,
+        V: Clone,
     {
         records.get(key, &self.0.versions, self.now())
     }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{AccessRule, BotRef, Decision, Pairing, PrincipalPolicy, SenderRecords, Subject};
-use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, Source, UserId};
 
 use super::pairing::{PairingCode, PairingRequests, Stranger};
+use crate::record_cache::RecordCache;
+use crate::roster_versions::RosterChange;
 use crate::{Fault, RosterView};
 
 /// How long a result from the ledger is cached. A change made on this node takes effect at once.
@@ -26,12 +27,12 @@ pub struct SenderAccess {
     roster: RosterView,
     pairing: PairingRequests,
     /// Senders with a stored decision. They have a cache of their own, so that many strangers cannot evict them.
-    known: Cache<SenderKey, SenderDecisions>,
-    unknown: Cache<SenderKey, SenderDecisions>,
+    known: Arc<SenderCache>,
+    unknown: Arc<SenderCache>,
 }
 
-/// A sender, with the bot's version at the time of the lookup.
-type SenderKey = (u64, BotRef, Option<UserId>, Option<ChatId>, Option<ChatId>);
+/// Decisions by bot, person, chat and the chat above it.
+type SenderCache = RecordCache<(BotRef, Option<UserId>, Option<ChatId>, Option<ChatId>), SenderDecisions>;
 
 /// The stored decisions about a sender.
 #[derive(Clone, Copy)]
@@ -52,7 +53,7 @@ pub(super) enum SenderVerdict {
 
 impl SenderAccess {
     pub(super) fn new(records: Arc<dyn ledger::Access>, roster: RosterView, timepiece: Timepiece) -> Self {
-        let cache = || Cache::builder().max_capacity(100_000).time_to_live(REMEMBERED).build();
+        let cache = || Arc::new(RecordCache::new(100_000, REMEMBERED));
         Self {
             pairing: PairingRequests::new(Arc::clone(&records), timepiece),
             records,
@@ -69,9 +70,9 @@ impl SenderAccess {
         source: &Source,
         is_routed: bool,
     ) -> Result<SenderVerdict, Fault> {
-        // The version is read before the ledger, so that a change in between makes the cached result unreachable.
+        // The version is read before the decisions, so that a change in between is seen when a code is made.
         let version = self.roster.bot_version(on);
-        let decided = self.decisions(version, on, source).await?;
+        let decided = self.decisions(on, source).await?;
         if decided.denied {
             return Ok(SenderVerdict::Denied);
         }
@@ -85,16 +86,18 @@ impl SenderAccess {
 
     /// Whether the operator denied this sender or chat.
     pub async fn denies(&self, on: &BotRef, source: &Source) -> Result<bool, Fault> {
-        let version = self.roster.bot_version(on);
-        Ok(self.decisions(version, on, source).await?.denied)
+        Ok(self.decisions(on, source).await?.denied)
     }
 
-    async fn decisions(&self, version: u64, on: &BotRef, source: &Source) -> Result<SenderDecisions, Fault> {
+    async fn decisions(&self, on: &BotRef, source: &Source) -> Result<SenderDecisions, Fault> {
         let Source { user_id, chat_id, parent_chat_id, .. } = source;
-        let key: SenderKey = (version, on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());
-        if let Some(known) = self.known.get(&key).or_else(|| self.unknown.get(&key)) {
+        let key = (on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());
+        let cached =
+            self.roster.cached(&self.known, &key).or_else(|| self.roster.cached(&self.unknown, &key));
+        if let Some(known) = cached {
             return Ok(known);
         }
+        let read = self.roster.read_mark();
         let user = user_id.clone().map(Subject::User);
         let chats = [chat_id, parent_chat_id].into_iter().flatten().cloned().map(Subject::Chat);
         let subjects: Vec<Subject> = user.into_iter().chain(chats).collect();
@@ -110,7 +113,8 @@ impl SenderAccess {
             chat_allowed: decided(Decision::Allowed, "chat"),
         };
         let is_known = decisions.iter().any(Option::is_some);
-        if is_known { &self.known } else { &self.unknown }.insert(key, found);
+        let cache = if is_known { &self.known } else { &self.unknown };
+        cache.insert(key, found, vec![RosterChange::Bot(on.clone())], read);
         Ok(found)
     }
 
