@@ -14,7 +14,7 @@ from scripted_model import PING, Turn
 
 PONG = re.compile(r"^pong (\S+)$", re.MULTILINE)
 # Longest time of an answer from the model through the agent to the server, on a busy machine.
-ON_ITS_WAY_S = 3.0
+ON_ITS_WAY_S = 6.0
 
 
 @dataclass

@@ -19,7 +19,7 @@ from wake_listener import WakeListener
 
 EVERY_TWO_SECONDS = "* * * * * */2"
 # A time before which something else must be done: far enough for a slow machine, near enough to wait for it.
-AHEAD_S = 8.0
+AHEAD_S = 15.0
 # More than an orderly stop of all its processes takes, on a busy machine too. Less than half a minute, which lies
 # between two fires.
 TO_STOP_S = 12.0
@@ -130,12 +130,12 @@ def is_woken_for_each_fire(
         turns, pokes, starts = len(model.asked(asked)), len(listener.pokes), agent.starts
         agent.stop()
 
-        listener.wait_poked(pokes + 1, timeout=50)
+        listener.wait_poked(pokes + 1, timeout=120)
         assert seconds_until(fire_at) <= 0, "the agent was woken before its time"
-        until("somebody starts it", lambda: agent.starts == starts + 1, 30)
-        model.wait_finished(asked, timeout=60, times=turns + 1)
-        until("the next fire is armed", lambda: client.armed().get(job) not in (None, fire_at), 30)
-        until("the run is at its end", is_idle, 30)
+        until("somebody starts it", lambda: agent.starts == starts + 1, 120)
+        model.wait_finished(asked, timeout=120, times=turns + 1)
+        until("the next fire is armed", lambda: client.armed().get(job) not in (None, fire_at), 120)
+        until("the run is at its end", is_idle, 120)
         assert home.jobs()[job]["last_status"] == "ok"
         assert len(model.asked(asked)) == turns + 1, f"sleep {sleep}: one fire, one turn"
         assert len(listener.pokes) == pokes + 1, f"sleep {sleep}: one poke for one series"

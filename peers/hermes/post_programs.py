@@ -61,7 +61,7 @@ class Program:
         assert [one["connector"] for one in items] == ["relay"], items
         return items[0]
 
-    def wait_state(self, sent: dict[str, Any], state: str, timeout: float = 30.0) -> dict[str, Any]:
+    def wait_state(self, sent: dict[str, Any], state: str, timeout: float = 120.0) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:
             found = self.receipt(sent)
             return found if found["state"] == state else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -133,7 +134,7 @@ class Server(Child):
         """Entries that the agent has not acknowledged yet."""
         return int(self.show(agent)["unread"])
 
-    def wait_connected(self, agent: Agent, connected: bool = True, timeout: float = 40.0) -> None:
+    def wait_connected(self, agent: Agent, connected: bool = True, timeout: float = 120.0) -> None:
         state = "connected" if connected else "away"
         until(f"{agent.name} is {state}", lambda: self.connected(agent) == connected, timeout, 0.1)
 
@@ -151,6 +152,16 @@ class Server(Child):
         """Every attempt to call the agent for this job, oldest first."""
         return list(reversed(self.listed("job", "history", agent.instance_id, job)))
 
+    def written(self) -> dict[str, bytes]:
+        """Its log and every file in its folder, except for the two key files."""
+        found = {"its log": self.log().encode()}
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path.name not in ("vault.key", "admin.token"):
+                # The server may delete a file meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    found[path.name] = path.read_bytes()
+        return found
+
     def trace(self, entry: str) -> dict[str, Any]:
         return self.admin("message", "trace", entry)
 
@@ -163,6 +174,6 @@ class Server(Child):
     def run(self, *command: str) -> str:
         done = subprocess.run(
             [posthouse(), *command], env=self._environment(), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=30)
+            capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"posthouse {' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout

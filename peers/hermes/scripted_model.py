@@ -25,7 +25,7 @@ MODEL = "scripted"
 # Large enough that the agent never asks for a summary of its history.
 CONTEXT_LENGTH = 1_000_000
 # A held answer is sent after this time even if no test releases it, so that a failing test ends.
-LONGEST_HOLD_S = 120.0
+LONGEST_HOLD_S = 300.0
 
 PING = re.compile(r"^ping (\S+)$", re.MULTILINE)
 # Notes that the stock gateway itself writes into the user's text (first contact, a turn cut off by a restart). The
@@ -148,10 +148,10 @@ class ScriptedModel:
         with self._changed:
             return [t for t in self.turns if not t.side and re.search(pattern, t.text, re.M)]
 
-    def wait_asked(self, pattern: str, timeout: float = 30.0, times: int = 1) -> list[Turn]:
+    def wait_asked(self, pattern: str, timeout: float = 120.0, times: int = 1) -> list[Turn]:
         return self._wait(lambda: self.asked(pattern), times, timeout, f"asked /{pattern}/")
 
-    def wait_finished(self, pattern: str, timeout: float = 30.0, times: int = 1) -> list[Turn]:
+    def wait_finished(self, pattern: str, timeout: float = 120.0, times: int = 1) -> list[Turn]:
         def finished() -> list[Turn]:
             return [t for t in self.asked(pattern) if t.finished is not None]
 

@@ -53,7 +53,7 @@ class Chat:
     def answered(self) -> list[str]:
         return [n for text in self.actors.telegram.sent(self.id) for n in PONG.findall(text)]
 
-    def wait_answered(self, numbers: list[str], timeout: float = 60.0) -> None:
+    def wait_answered(self, numbers: list[str], timeout: float = 120.0) -> None:
         until(f"answers to {numbers}", lambda: set(numbers) <= set(self.answered()), timeout, 0.2)
 
     def account(self) -> Account:

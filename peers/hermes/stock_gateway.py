@@ -68,7 +68,7 @@ class Gateway(Child):
         self.spawn([*hermes_command(), "gateway", "run"], self._environment)
         return self
 
-    def stop(self, timeout: float = 30.0) -> int:
+    def stop(self, timeout: float = 120.0) -> int:
         """An orderly stop: after SIGTERM it sends `going_idle`. The stock exit code is 1."""
         self.thaw()
         return super().stop(timeout)

@@ -52,7 +52,7 @@ class Telegram(Child):
     def photo(self, bot: str, chat: int, picture: bytes, caption: str) -> int:
         """A person sends a picture to the bot. Returns the update's id."""
         request = urllib.request.Request(f"{self.url}/_stand-in/files?name=cat.png", picture, method="POST")
-        with direct.open(request, timeout=30) as answer:
+        with direct.open(request, timeout=120) as answer:
             file_id = json.load(answer)["file_id"]
         person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
         message = {"chat": {"id": chat, "type": "private", "first_name": "Ann"}, "from": person, "caption": caption,
@@ -67,7 +67,7 @@ class Telegram(Child):
         """Messages of bots in this chat, oldest first."""
         return [row["text"] or "" for row in self.rows(chat=chat) if row["kind"] == "sent"]
 
-    def said(self, chat: int, text: str, timeout: float = 30.0) -> str:
+    def said(self, chat: int, text: str, timeout: float = 120.0) -> str:
         """Waits until a bot has written a message that contains this text."""
         def look() -> str | None:
             return next((one for one in self.sent(chat) if text in one), None)

@@ -26,7 +26,7 @@ SETTINGS = ON_LOOPBACK
 # The usual configuration, with the tool with which an agent sets its own reminders.
 TOOLS = ["todo", "cronjob"]
 # Later than the conversation that sets it, on a slow machine too.
-SOON_S = 8.0
+SOON_S = 20.0
 
 
 @pytest.fixture(scope="module")

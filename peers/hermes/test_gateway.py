@@ -17,7 +17,7 @@ from waiting import until
 from web_chat import Page
 
 # Short enough that a freeze outlasts it, long enough for a gateway that is only busy importing.
-SETTINGS = {"relay__ack_lease": "6s"}
+SETTINGS = {"relay__ack_lease": "15s"}
 
 
 def test_it_holds_a_conversation(stock_agent: StockAgent) -> None:

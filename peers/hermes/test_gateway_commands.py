@@ -53,7 +53,7 @@ def test_a_stop_typed_during_a_turn_ends_it_and_another_chat_is_answered_at_once
     stock_agent.model.wait_asked(rf"^ping {sibling[0]}$")
     stopped = works(stock_agent, chat)
     until("it shows that it types", lambda: any(
-        row["kind"] == "action" for row in stock_agent.actors.telegram.rows(chat=chat.id)[-2:]), 30)
+        row["kind"] == "action" for row in stock_agent.actors.telegram.rows(chat=chat.id)[-2:]), 120)
     stock_agent.actors.writes(stock_agent.agent, chat.id, "/stop")
     begun = time.monotonic()
     other.wait_answered(other.ping(), AFTER_THE_NOTICE_S)

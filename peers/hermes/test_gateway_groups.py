@@ -23,7 +23,7 @@ class Group:
     def writes(self, person: dict[str, Any], text: str, **more: Any) -> int:
         """Returns the message's id after the server has accepted it."""
         sent = self._telegram.inject(self._bot, self.id, text, **{"from": person} | more)
-        until("the update is taken", lambda: sent["update_id"] in self._telegram.confirmed(), 30)
+        until("the update is taken", lambda: sent["update_id"] in self._telegram.confirmed(), 120)
         return sent["message_id"]
 
     def mentions(self, person: dict[str, Any], text: str, **more: Any) -> int:

@@ -42,7 +42,7 @@ class SharedBot:
     def writes(self, person: int, text: str) -> None:
         """A direct message. Returns after the server has accepted it."""
         sent = self.actors.telegram.inject(self.bot, person, text)
-        until("the update is taken", lambda: sent["update_id"] in self.actors.telegram.confirmed(), 30)
+        until("the update is taken", lambda: sent["update_id"] in self.actors.telegram.confirmed(), 120)
 
     def links(self, agent: Agent) -> int:
         """A new person, who sends the bot a code of this agent."""

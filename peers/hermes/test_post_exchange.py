@@ -57,7 +57,11 @@ def test_the_answer_is_told_from_the_notice_and_the_talk_before_it(post_agent: P
 def test_a_sleeping_agent_is_woken_to_answer(post_agent: PostAgent) -> None:
     post_agent.sleep()
     text, pokes = f"ping {number()}", len(post_agent.listener.pokes)
-    status, answer = post_agent.program.ask(post_agent.name, text, timeout=60)
+    # Longer than a cold start of the gateway takes on a busy machine.
+    id = f"q-{number()}"
+    status, answer = post_agent.program.ask(post_agent.name, text, correlation_id=id, timeout=240, wait=60)
+    while status == 202:
+        status, answer = post_agent.program.attach(id, wait=60)
     assert (status, answer["content"]) == (200, pong(text)), answer
     assert len(post_agent.listener.pokes) > pokes
 
@@ -122,7 +126,7 @@ def test_a_question_ends_in_time_and_a_late_answer_answers_nothing_else(post_age
     assert (status, open_["correlation_id"]) == (202, later) and open_["deadline"] > 0
     post_agent.model.wait_asked(r"^the next one$")
     post_agent.model.release("slow")
-    until("the late answer is kept", lambda: ("late_reply", "too late") in kinds(receipt_of(post_agent, late)), 30)
+    until("the late answer is kept", lambda: ("late_reply", "too late") in kinds(receipt_of(post_agent, late)), 120)
     assert program.attach(later)[0] == 202, "the late answer was taken for another question's"
     post_agent.model.release("next")
     status, answer = program.attach(later, wait=60)
@@ -140,7 +144,7 @@ def test_a_farewell_is_not_the_answer(post_agent: PostAgent) -> None:
     stopping = threading.Thread(target=post_agent.gateway.stop, args=(60,), daemon=True)
     stopping.start()
     farewell = until("it says that it stops", lambda: [
-        kind for kind, said in kinds(receipt_of(post_agent, id)) if "shutting down" in said], 30)
+        kind for kind, said in kinds(receipt_of(post_agent, id)) if "shutting down" in said], 120)
     assert farewell == ["said"] and post_agent.program.attach(id)[0] == 202
     post_agent.model.release("told to stop")
     stopping.join(70)

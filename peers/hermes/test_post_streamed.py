@@ -98,7 +98,7 @@ def test_on_telegram_it_is_seen_at_once_and_without_a_cursor(post_agent: PostAge
     else:
         until("a draft of its beginning", lambda: any(BEGINNING in text for text in drafts(post_agent, chat.id)), 60)
     post_agent.model.release(rest)
-    until("all of it", lambda: shown(post_agent, chat.id)[before:] == [WHOLE], 30)
+    until("all of it", lambda: shown(post_agent, chat.id)[before:] == [WHOLE], 120)
 
 
 # 0.19.0 cannot edit over the relay, and sends the rest as another message.
@@ -112,5 +112,5 @@ def test_on_the_page_it_is_seen_at_once_and_without_a_cursor(post_agent: PostAge
         page.sees(BEGINNING, 60)
         post_agent.model.release(rest)
         expected = IN_PIECES if IS_0_19 else [WHOLE]
-        until("all of it", lambda: page.answers() == expected, 30)
+        until("all of it", lambda: page.answers() == expected, 120)
         assert CURSOR not in str(page.history())

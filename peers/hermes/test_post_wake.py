@@ -33,7 +33,7 @@ def test_a_busy_agent_that_takes_it_was_woken(post_agent: PostAgent) -> None:
     second = post_agent.program.wake(post_agent.name, f"ping {number()}", wait=WAIT_S, **{"from": sender})
     assert first["woken"] is True and second["woken"] is True
     post_agent.model.release("busy")
-    until("both are answered", lambda: all(said(post_agent.program.receipt(one)) for one in (first, second)), 30)
+    until("both are answered", lambda: all(said(post_agent.program.receipt(one)) for one in (first, second)), 120)
 
 
 def test_a_sleeping_agent_is_called_and_was_not_woken_yet(post_agent: PostAgent) -> None:

@@ -23,5 +23,5 @@ class WakeListener(Loopback):
             self.wake()
         return Answer(200, "{}")
 
-    def wait_poked(self, times: int, timeout: float = 30.0) -> None:
+    def wait_poked(self, times: int, timeout: float = 120.0) -> None:
         until(f"poke {times}", lambda: len(self.pokes) >= times, timeout)

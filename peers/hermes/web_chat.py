@@ -49,10 +49,10 @@ class Page:
         """Uploads a file for a message. Returns its id."""
         headers = self._own_origin() | {"Content-Type": mime, "X-Media-Filename": name}
         request = urllib.request.Request(self._url("files"), content, headers, method="POST")
-        with direct.open(request, timeout=30) as answer:
+        with direct.open(request, timeout=120) as answer:
             return json.load(answer)["media_id"]
 
-    def file(self, name: str, timeout: float = 60.0) -> bytes:
+    def file(self, name: str, timeout: float = 120.0) -> bytes:
         """Waits for a file of the agent and downloads it."""
         def look() -> str | None:
             with self._changed:
@@ -61,7 +61,7 @@ class Page:
 
         found = until(f"{name} on the page of {self._person}", look, timeout)
         request = urllib.request.Request(f"{self._url('files')}/{found}", headers={"Cookie": self._cookie})
-        with direct.open(request, timeout=30) as answer:
+        with direct.open(request, timeout=120) as answer:
             return answer.read()
 
     def answers(self) -> list[str]:
@@ -70,7 +70,7 @@ class Page:
             texts = [line["text"] for line in self._shown.values() if line["author"] == "agent"]
             return texts if self._draft is None else [*texts, self._draft]
 
-    def sees(self, text: str, timeout: float = 30.0) -> str:
+    def sees(self, text: str, timeout: float = 120.0) -> str:
         def look() -> str | None:
             return next((one for one in self.answers() if text in one), None)
 
@@ -87,11 +87,11 @@ class Page:
         status, answer = self._post(self._url("presses"), {"message_id": message, "option_id": option})
         assert status == 200, f"web chat: {status} {answer}"
 
-    def is_delivered(self, message: str, timeout: float = 30.0) -> None:
+    def is_delivered(self, message: str, timeout: float = 120.0) -> None:
         """Waits until the page shows that the agent has acknowledged a message."""
         until(f"{message} is delivered", lambda: message in self._delivered, timeout)
 
-    def turn_is(self, is_open: bool, timeout: float = 60.0) -> None:
+    def turn_is(self, is_open: bool, timeout: float = 120.0) -> None:
         """Waits until the page shows that the agent works, or that it does not."""
         until(f"the turn is {'open' if is_open else 'over'}", lambda: self._turn_is_open == is_open, timeout)
 
@@ -109,7 +109,7 @@ class Page:
         headers = {"Origin": self._server.url, "Content-Type": "application/json"}
         data = json.dumps({"secret": secret}).encode()
         request = urllib.request.Request(f"{self._server.url}/chat/api/session", data, headers, method="POST")
-        with direct.open(request, timeout=30) as answer:
+        with direct.open(request, timeout=120) as answer:
             return answer.headers["Set-Cookie"].split(";")[0]
 
     def _post(self, url: str, body: dict[str, Any]) -> tuple[int, Any]:

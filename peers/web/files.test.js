@@ -42,9 +42,14 @@ async function downloads(link) {
   const page = link.page();
   // The link opens a page of its own, which ends when the browser sees that it is a download.
   const [download] = await Promise.all([
-    new Promise((done) => {
-      page.once("download", done);
-      page.context().once("page", (opened) => opened.once("download", done));
+    new Promise((done, fail) => {
+      const limit = setTimeout(fail, 60_000, new Error("the browser downloads nothing"));
+      const downloaded = (download) => {
+        clearTimeout(limit);
+        done(download);
+      };
+      page.once("download", downloaded);
+      page.context().once("page", (opened) => opened.once("download", downloaded));
     }),
     link.click(),
   ]);

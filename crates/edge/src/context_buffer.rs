@@ -1,45 +1,46 @@
 //! Nearby messages of groups, as context for the next message that is for an agent (relay contract section 9.1).
 //!
-//! They trigger nothing and are stored nowhere except on the event that they accompany. Only chats in which an agent was
-//! spoken to within a day are listened to. A restart forgets everything.
+//! They trigger nothing and are stored nowhere except on the event that they accompany. An agent sees only messages that
+//! it would have got if they had been addressed to the bot, and only of chats in which it was spoken to within a day.
+//! On a bot of many tenants, the agents in one chat therefore see different messages. A restart forgets everything.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::BotRef;
+use ledger::{BotRef, RouteTo};
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::event::{ContextLine, Speaker};
-use posthouse_wire::{ChatId, Event, Source, TenantId, ThreadId};
+use posthouse_wire::{ChatId, Event, InstanceId, Source, TenantId, ThreadId};
 
-/// Most messages of one chat, the longest part of each, and the most bytes of all of them.
+/// Most messages for one agent in one chat, the longest part of each, and the most bytes of all of them.
 const LINES: usize = 20;
 const LINE_BYTES: usize = 2 * 1024;
 const CHAT_BYTES: usize = 8 * 1024;
-/// Most chats, in total and of one tenant. With the bytes of each this is at most 64 MiB. Beyond it, the chat is forgotten
-/// in which an agent was spoken to longest ago: of the tenant, or of the tenant that has most of them.
+/// Most chats of agents, in total and of one tenant. With the bytes of each this is at most 64 MiB. Beyond it, the chat
+/// is forgotten in which the agent was spoken to longest ago: of the tenant, or of the tenant that has most of them.
 const CHATS: usize = 8 * 1024;
 const CHATS_OF_A_TENANT: usize = 1024;
 /// Age after which a message is no context any more.
 const NEARBY: Duration = Duration::from_secs(30 * 60);
-/// Time for which a chat is listened to after an agent was spoken to in it.
+/// Time for which a chat is listened to after its agent was spoken to in it.
 const LISTENS: Duration = Duration::from_secs(24 * 3600);
 
-type ContextKey = (BotRef, ChatId, Option<ThreadId>);
+type ContextKey = (BotRef, ChatId, Option<ThreadId>, InstanceId);
 
-/// The latest messages of groups that were for no agent. Clones share one state.
+/// The latest messages of groups that were not addressed to a bot. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct ContextBuffer {
     chats: Arc<Mutex<HashMap<ContextKey, NearbyMessages>>>,
     timepiece: Timepiece,
 }
 
-/// The nearby messages of one chat.
+/// The nearby messages for one agent in one chat.
 struct NearbyMessages {
-    /// The tenant of the agent that was last spoken to here.
+    /// The tenant of the agent.
     tenant: TenantId,
-    /// Time at which an agent was last spoken to here.
+    /// Time at which the agent was last spoken to here.
     spoken: Instant,
     lines: VecDeque<(Instant, ContextLine)>,
     bytes: usize,
@@ -50,16 +51,16 @@ impl ContextBuffer {
         Self { chats: Arc::default(), timepiece }
     }
 
-    /// Whether messages of this chat are kept as context.
-    pub fn listens(&self, on: &BotRef, source: &Source) -> bool {
+    /// Whether messages of this chat are kept as context for the agent.
+    pub fn listens(&self, on: &BotRef, source: &Source, agent: &RouteTo) -> bool {
         let now = self.timepiece.instant();
-        let Some(key) = key(on, source) else { return false };
+        let Some(key) = key(on, source, agent) else { return false };
         self.chats.lock().get(&key).is_some_and(|chat| now < chat.spoken + LISTENS)
     }
 
-    /// Keeps a message that is for no agent.
-    pub fn keep(&self, on: &BotRef, event: &Event) {
-        let Some(key) = key(on, &event.source) else { return };
+    /// Keeps a message that the agent would have got if it had been addressed to the bot.
+    pub fn keep(&self, on: &BotRef, event: &Event, agent: &RouteTo) {
+        let Some(key) = key(on, &event.source, agent) else { return };
         let text = event.text.trim();
         if text.is_empty() {
             return;
@@ -77,10 +78,10 @@ impl ContextBuffer {
         }
     }
 
-    /// The nearby messages of an event that is for an agent of this tenant, oldest first. From now on its chat is
-    /// listened to.
-    pub fn around(&self, on: &BotRef, source: &Source, tenant: &TenantId) -> Vec<ContextLine> {
-        let Some(key) = key(on, source) else { return Vec::new() };
+    /// The nearby messages of an event that is for this agent, oldest first. From now on its chat is listened to.
+    pub fn around(&self, on: &BotRef, source: &Source, agent: &RouteTo) -> Vec<ContextLine> {
+        let Some(key) = key(on, source, agent) else { return Vec::new() };
+        let tenant = &agent.tenant;
         let now = self.timepiece.instant();
         let mut chats = self.chats.lock();
         if !chats.contains_key(&key) {
@@ -92,7 +93,6 @@ impl ContextBuffer {
             lines: VecDeque::new(),
             bytes: 0,
         });
-        chat.tenant.clone_from(tenant);
         chat.spoken = now;
         let nearby = chat.lines.iter().filter(|(at, _)| now < *at + NEARBY);
         nearby.map(|(_, line)| line.clone()).collect()
@@ -129,9 +129,9 @@ fn forget_oldest(chats: &mut HashMap<ContextKey, NearbyMessages>, tenant: &Tenan
 }
 
 /// A direct conversation has no context: everything in it is for the agent.
-fn key(on: &BotRef, source: &Source) -> Option<ContextKey> {
+fn key(on: &BotRef, source: &Source, agent: &RouteTo) -> Option<ContextKey> {
     let chat = source.chat_id.clone().filter(|_| source.chat_type != "dm")?;
-    Some((on.clone(), chat, source.thread_id.clone()))
+    Some((on.clone(), chat, source.thread_id.clone(), agent.instance.clone()))
 }
 
 #[cfg(test)]
@@ -152,45 +152,65 @@ mod tests {
         BotRef { platform: "p".into(), bot: bot.into() }
     }
 
+    fn heron() -> RouteTo {
+        agent("ten_1", "inst_heron")
+    }
+
+    fn agent(tenant: &str, instance: &str) -> RouteTo {
+        RouteTo { tenant: tenant.into(), instance: instance.into() }
+    }
+
     fn texts(buffer: &ContextBuffer, on: &BotRef, event: &Event) -> Vec<String> {
-        buffer.around(on, &event.source, &"ten_1".into()).into_iter().map(|line| line.text).collect()
+        buffer.around(on, &event.source, &heron()).into_iter().map(|line| line.text).collect()
     }
 
     #[test]
-    fn nearby_messages_come_oldest_first_and_only_of_chats_where_an_agent_was_spoken_to() {
+    fn nearby_messages_come_oldest_first_and_only_of_chats_where_the_agent_was_spoken_to() {
         let clock = Timepiece::wound(Moment::from_seconds(0));
         let buffer = ContextBuffer::new(clock.clone());
         let (group, other) = (said("group", "c1", "hello"), said("group", "c2", "hello"));
-        assert!(!buffer.listens(&on("b"), &group.source));
-        buffer.keep(&on("b"), &group);
+        assert!(!buffer.listens(&on("b"), &group.source, &heron()));
+        buffer.keep(&on("b"), &group, &heron());
         assert_eq!(texts(&buffer, &on("b"), &group), Vec::<String>::new(), "nobody was spoken to yet");
         for text in ["one", "  ", "two"] {
-            buffer.keep(&on("b"), &said("group", "c1", text));
+            buffer.keep(&on("b"), &said("group", "c1", text), &heron());
         }
         assert_eq!(texts(&buffer, &on("b"), &group), ["one", "two"]);
-        assert_eq!(texts(&buffer, &on("b"), &group), ["one", "two"], "each agent sees them");
+        assert_eq!(texts(&buffer, &on("b"), &group), ["one", "two"], "they stay");
         assert_eq!(texts(&buffer, &on("b"), &other), Vec::<String>::new());
         assert_eq!(texts(&buffer, &on("other"), &group), Vec::<String>::new());
         let dm = said("dm", "c1", "x");
         assert_eq!(texts(&buffer, &on("b"), &dm), Vec::<String>::new());
-        assert!(!buffer.listens(&on("b"), &dm.source));
+        assert!(!buffer.listens(&on("b"), &dm.source, &heron()));
         clock.wind(NEARBY);
         assert_eq!(texts(&buffer, &on("b"), &group), Vec::<String>::new(), "too old");
         clock.wind(LISTENS);
-        assert!(!buffer.listens(&on("b"), &group.source));
+        assert!(!buffer.listens(&on("b"), &group.source, &heron()));
+    }
+
+    #[test]
+    fn an_agent_sees_nothing_that_was_kept_for_another_agent_in_the_same_chat() {
+        let buffer = ContextBuffer::new(Timepiece::wound(Moment::from_seconds(0)));
+        let (group, otter) = (said("group", "c1", "lunch at noon"), agent("ten_2", "inst_otter"));
+        for agent in [&heron(), &otter] {
+            buffer.around(&on("b"), &group.source, agent);
+        }
+        buffer.keep(&on("b"), &group, &otter);
+        assert_eq!(texts(&buffer, &on("b"), &group), Vec::<String>::new());
+        assert_eq!(buffer.around(&on("b"), &group.source, &otter).len(), 1);
     }
 
     #[test]
     fn the_context_of_a_chat_is_bounded() {
         let buffer = ContextBuffer::new(Timepiece::wound(Moment::from_seconds(0)));
         let group = said("group", "c1", "x");
-        buffer.around(&on("b"), &group.source, &"ten_1".into());
+        buffer.around(&on("b"), &group.source, &heron());
         for number in 0..100 {
-            buffer.keep(&on("b"), &said("group", "c1", &number.to_string()));
+            buffer.keep(&on("b"), &said("group", "c1", &number.to_string()), &heron());
         }
         assert_eq!(texts(&buffer, &on("b"), &group).len(), LINES);
         for _ in 0..10 {
-            buffer.keep(&on("b"), &said("group", "c1", &"ä".repeat(5000)));
+            buffer.keep(&on("b"), &said("group", "c1", &"ä".repeat(5000)), &heron());
         }
         let kept = texts(&buffer, &on("b"), &group);
         assert!(kept.iter().all(|line| line.len() <= LINE_BYTES));
@@ -202,20 +222,18 @@ mod tests {
         let clock = Timepiece::wound(Moment::from_seconds(0));
         let buffer = ContextBuffer::new(clock.clone());
         let quiet = said("group", "quiet", "lunch at noon");
-        buffer.around(&on("b"), &quiet.source, &"quiet".into());
-        buffer.keep(&on("b"), &quiet);
+        let owl = agent("quiet", "inst_owl");
+        buffer.around(&on("b"), &quiet.source, &owl);
+        buffer.keep(&on("b"), &quiet, &owl);
         for tenant in 0..10 {
             clock.wind(Duration::from_millis(1));
             for chat in 0..CHATS_OF_A_TENANT + 5 {
                 let group = said("group", &format!("c{chat}"), "hi");
-                buffer.around(
-                    &on(&format!("b{tenant}")),
-                    &group.source,
-                    &format!("ten_{tenant}").as_str().into(),
-                );
+                let noisy = agent(&format!("ten_{tenant}"), &format!("inst_{tenant}"));
+                buffer.around(&on("shared"), &group.source, &noisy);
             }
         }
         assert_eq!(buffer.chats.lock().len(), CHATS);
-        assert_eq!(buffer.around(&on("b"), &quiet.source, &"quiet".into()).len(), 1);
+        assert_eq!(buffer.around(&on("b"), &quiet.source, &owl).len(), 1);
     }
 }

@@ -98,7 +98,10 @@ impl Approach<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateDecision {
     Admitted(Admitted),
-    /// Not for the agent. The reason is a metric label.
+    /// Not addressed to the bot. Otherwise it would be for this agent, so the agent may see it as context of another
+    /// message.
+    NotAddressed(RouteTo),
+    /// For no agent. The reason is a metric label.
     Ignored(&'static str),
     /// From somebody whom the bot does not know. [`SenderAccess::pair`] makes a code for them.
     Stranger(Stranger),
@@ -187,7 +190,7 @@ impl Gate {
     pub async fn admit_to(&self, to: &InstanceId, approach: Approach<'_>) -> Result<Option<Admitted>, Fault> {
         Ok(match self.resolve(approach, Some(to)).await? {
             GateDecision::Admitted(admitted) => Some(admitted),
-            GateDecision::Ignored(_) | GateDecision::Stranger(_) => None,
+            GateDecision::NotAddressed(_) | GateDecision::Ignored(_) | GateDecision::Stranger(_) => None,
         })
     }
 
@@ -228,7 +231,7 @@ impl Gate {
             None => message.is_addressed && !message.from_bot,
         };
         if !is_relevant {
-            return Ok(GateDecision::Ignored(message.why_not_relevant()));
+            return Ok(not_wanted(message, routed.map(|routed| routed.to)));
         }
         match approach.person {
             Some(Principal::Person(invitation)) => {
@@ -269,7 +272,7 @@ impl Gate {
             SenderVerdict::Denied => Some(GateDecision::Ignored("denied")),
             // Nobody spoke to the bot, so nobody gets an answer. Bots get none either.
             SenderVerdict::Stranger(_) if !message.is_addressed || message.from_bot => {
-                Some(GateDecision::Ignored(message.why_not_relevant()))
+                Some(not_wanted(message, None))
             }
             SenderVerdict::Stranger(stranger) => {
                 let is_owner = match routed {
@@ -332,23 +335,26 @@ impl Gate {
                 layers.visible = layers.relevant && self.visibility.covers(agent, on, source).await?;
             }
         }
-        if let Err(reason) = candidate.admitted(layers) {
-            let reason =
-                if layers.principal_admits && !layers.relevant { message.why_not_relevant() } else { reason };
-            return Ok(GateDecision::Ignored(reason));
-        }
+        let admitted = candidate.admitted(layers);
         let on = on.clone();
-        Ok(match candidate {
-            Candidate::Linked { to, profile } => {
+        Ok(match (candidate, admitted) {
+            (Candidate::ByOperator(place) | Candidate::ByClaim(place), Err(_))
+                if layers.principal_admits && !layers.relevant =>
+            {
+                not_wanted(message, Some(place.to))
+            }
+            (_, Err(reason)) => GateDecision::Ignored(reason),
+            (Candidate::Linked { to, profile }, Ok(())) => {
                 // Stored before the message: the agent may answer where its author was seen.
                 self.links.note_seen(&on, source, &linked).await?;
                 GateDecision::Admitted(Admitted { to, on, profile })
             }
-            Candidate::ByOperator(Routed { to, profile, .. })
-            | Candidate::ByClaim(Routed { to, profile, .. }) => {
-                GateDecision::Admitted(Admitted { to, on, profile })
-            }
-            Candidate::Nobody(reason) => GateDecision::Ignored(reason),
+            (
+                Candidate::ByOperator(Routed { to, profile, .. })
+                | Candidate::ByClaim(Routed { to, profile, .. }),
+                Ok(()),
+            ) => GateDecision::Admitted(Admitted { to, on, profile }),
+            (Candidate::Nobody(reason), Ok(())) => GateDecision::Ignored(reason),
         })
     }
 
@@ -364,6 +370,15 @@ impl Gate {
 /// write to itself, and to others only if its tenant allows that.
 pub fn may_write_to_peer(by: Option<&InstanceId>, to: Option<&InstanceId>, peers_may_write: bool) -> bool {
     by.is_none_or(|own| peers_may_write || to == Some(own))
+}
+
+/// The decision about a message that an agent would get if it wanted it.
+fn not_wanted(message: MessageTraits, by: Option<RouteTo>) -> GateDecision {
+    match by {
+        _ if message.from_bot => GateDecision::Ignored("bot_author"),
+        Some(agent) => GateDecision::NotAddressed(agent),
+        None => GateDecision::Ignored("not_addressed"),
+    }
 }
 
 /// Whether several people may be in the chat. There, a message is for the bot only when it is addressed to it.

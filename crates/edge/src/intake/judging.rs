@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Metered, OverQuota, Principal};
-use ledger::{BotRef, ShownPrompt};
+use ledger::{BotRef, RouteTo, ShownPrompt};
 use posthouse_wire::{EntryId, Event, PromptToken, Source};
 use relay::{Entrant, StopRule};
 use vault::Captured;
@@ -15,9 +15,6 @@ use crate::asked_prompts::{AskedPrompts, PressVerdict};
 use crate::bots::OpenedBot;
 use crate::notices::NoticeKind;
 use crate::platform::{Arrival, Platform};
-
-/// The gate's reason for a message in a group that is for no agent.
-const NOT_ADDRESSED: &str = "not_addressed";
 
 /// An admitted arrival.
 pub(super) struct Admitting {
@@ -72,15 +69,14 @@ impl Intake {
         let approach = Approach { on, shared: bot.shared, bearings, addressed, from_bot, person };
         let mut admitted = match self.identity.gate.decide(approach).await? {
             GateDecision::Admitted(admitted) => admitted,
-            GateDecision::Ignored(reason) => {
-                self.keep_nearby(on, &arrival.event, reason).await?;
-                if reason == NOT_ADDRESSED
-                    && let Some(addressed) = self.albums.wait(on, arrival)
-                {
+            GateDecision::NotAddressed(agent) => {
+                self.keep_nearby(on, &arrival.event, &agent).await?;
+                if let Some(addressed) = self.albums.wait(on, arrival) {
                     return Ok(Judged::Again(Box::new(addressed)));
                 }
-                return dropped(reason, false);
+                return dropped("not_addressed", false);
             }
+            GateDecision::Ignored(reason) => return dropped(reason, false),
             GateDecision::Stranger(stranger) => {
                 self.offer_pairing(platform, bot, source, stranger).await?;
                 return dropped("stranger", false);
@@ -115,7 +111,7 @@ impl Intake {
             forward.profile = event.source.profile.clone();
         }
         if platform.descriptor(bot).supports_context {
-            event.context = self.context.around(on, &event.source, &admitted.to().tenant);
+            event.context = self.context.around(on, &event.source, admitted.to());
         }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
@@ -152,12 +148,12 @@ impl Intake {
         })
     }
 
-    /// Keeps a message that was addressed to no agent as context for the next one that is. What a denied sender writes
-    /// reaches no agent, not even so.
-    async fn keep_nearby(&self, on: &BotRef, event: &Event, reason: &str) -> Result<(), Fault> {
-        let is_nearby = reason == NOT_ADDRESSED && self.context.listens(on, &event.source);
-        if is_nearby && !self.identity.gate.access().denies(on, &event.source).await? {
-            self.context.keep(on, event);
+    /// Keeps a message that was not addressed to the bot as context for the next one that is for the same agent. What a
+    /// denied sender writes reaches no agent, not even so.
+    async fn keep_nearby(&self, on: &BotRef, event: &Event, agent: &RouteTo) -> Result<(), Fault> {
+        let listens = self.context.listens(on, &event.source, agent);
+        if listens && !self.identity.gate.access().denies(on, &event.source).await? {
+            self.context.keep(on, event, agent);
         }
         Ok(())
     }

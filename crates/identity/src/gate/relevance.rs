@@ -36,13 +36,6 @@ pub(super) struct MessageTraits {
     pub from_bot: bool,
 }
 
-impl MessageTraits {
-    /// The reason for which a message is ignored that its agent does not want.
-    pub fn why_not_relevant(self) -> &'static str {
-        if self.from_bot { "bot_author" } else { "not_addressed" }
-    }
-}
-
 impl Relevance {
     pub(crate) fn new(
         records: Arc<dyn RelevancePolicies>,

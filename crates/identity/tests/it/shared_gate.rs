@@ -100,6 +100,7 @@ impl Shared {
 fn shown(decision: GateDecision) -> String {
     match decision {
         GateDecision::Admitted(admitted) => admitted.to().tenant.to_string(),
+        GateDecision::NotAddressed(_) => "not_addressed".to_owned(),
         GateDecision::Ignored(reason) => reason.to_owned(),
         GateDecision::Stranger(_) => "pairing".to_owned(),
     }

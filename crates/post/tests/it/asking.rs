@@ -60,13 +60,17 @@ async fn a_stock_agents_answer_is_the_one_it_marks() {
 
 #[tokio::test]
 async fn nobody_answering_is_a_timeout_on_record_and_a_late_answer_is_kept_apart() {
-    let server = TestServer::open().await;
+    let server = TestServer::wound().await;
     let heron = server.enrol("acme", "heron").await.sits().await;
     let program = server.program("acme").await;
-    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 0.05 });
-    let (status, response) = program.posts("/v1/exchange", body).await;
-    assert_eq!((status.as_u16(), &response["code"]), (504, &json!("timeout")), "{response}");
+    let asking = tokio::spawn({
+        let program = program.clone();
+        let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 20 });
+        async move { program.posts("/v1/exchange", body).await }
+    });
     let question = heron.hears().await;
+    let (status, response) = server.time.wind_until(Duration::from_secs(5), asking).await.unwrap();
+    assert_eq!((status.as_u16(), &response["code"]), (504, &json!("timeout")), "{response}");
     heron.says(&chat(&question), "too late", answering(&question)).await;
     let (status, _) = program.gets("/v1/exchanges/q-1").await;
     assert_eq!(status, 504);

@@ -103,8 +103,8 @@ async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
 fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
     provide_crypto();
     let server = TestServer::open(&[
-        ("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"),
-        ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s"),
+        ("POSTHOUSE_SERVER__HEADER_TIMEOUT", "3s"),
+        ("POSTHOUSE_SERVER__BODY_TIMEOUT", "3s"),
     ]);
     let address = server.url.trim_start_matches("http://").to_owned();
     let read_all = |mut stream: TcpStream| {

@@ -21,7 +21,7 @@ fn wired(fixture: &Fixture) -> Value {
 
 /// The receiver that must time out: long enough that every call arrives.
 fn hung(fixture: &Fixture) -> Value {
-    json!({ "agents": { "hanging": { "url": fixture.receiver.at("hanging") } }, "timeout_ms": 2000 })
+    json!({ "agents": { "hanging": { "url": fixture.receiver.at("hanging") } }, "timeout_ms": 5000 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
