@@ -24,8 +24,8 @@ mod write_rules;
 pub use approval_policy::ApprovalPolicy;
 pub use fault::Fault;
 pub use shelf::{
-    FilesystemFolder, FilesystemSettings, FilesystemSkillStore, HouseShelf, HouseSkillStore, OpenedSqlite,
-    ShelvedSkills, SkillRestored, SqliteFile, SqliteSkillStore,
+    FilesystemSettings, FilesystemShelf, FilesystemSkillStore, HouseShelf, HouseSkillStore, OpenedSqlite,
+    ShelvedSkills, SkillRestored, SqliteShelf, SqliteSkillStore,
 };
 pub use skill_filter::SkillFilter;
 pub use skill_meta::{SkillMeta, SkillSource, SkillSummary, TriggerSummary, VersionInfo};

@@ -18,10 +18,10 @@ use crate::skill_meta::{SkillMeta, VersionInfo};
 use crate::skill_store::StoreFeatures;
 use crate::store_refusal::RefusalReason;
 use crate::write_rules::WriteRules;
-pub use filesystem::{FilesystemFolder, FilesystemSettings, FilesystemSkillStore};
+pub use filesystem::{FilesystemSettings, FilesystemShelf, FilesystemSkillStore};
 pub use house::{HouseShelf, HouseSkillStore, SkillRestored};
 pub use shelved_skills::ShelvedSkills;
-pub use sqlite::{OpenedSqlite, SqliteFile, SqliteSkillStore};
+pub use sqlite::{OpenedSqlite, SqliteShelf, SqliteSkillStore};
 
 /// An answer or a refusal without the name of the store, or a fault.
 pub type ShelfAnswer<T> = Result<Result<T, RefusalReason>, Fault>;

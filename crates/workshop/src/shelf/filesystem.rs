@@ -21,9 +21,9 @@ use crate::write_rules::WriteRules;
 const YOUNG: i64 = 2000;
 
 /// Skills in a folder.
-pub type FilesystemSkillStore = ShelvedSkills<FilesystemFolder>;
+pub type FilesystemSkillStore = ShelvedSkills<FilesystemShelf>;
 
-pub struct FilesystemFolder {
+pub struct FilesystemShelf {
     folder: Arc<LockedFolder>,
     timepiece: Timepiece,
     rules: WriteRules,
@@ -65,7 +65,7 @@ impl FilesystemSkillStore {
             keeps_metadata: false,
         };
         let folder = LockedFolder { folder: SkillFolder(root), writing: Mutex::new(()) };
-        let shelf = FilesystemFolder { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
+        let shelf = FilesystemShelf { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
         Self::new(shelf, timepiece)
     }
 }
@@ -77,7 +77,7 @@ pub struct FileMark {
     author: Option<String>,
 }
 
-impl FilesystemFolder {
+impl FilesystemShelf {
     /// Runs work on a blocking thread.
     async fn run<T, W>(&self, work: W) -> ShelfAnswer<T>
     where
@@ -95,7 +95,7 @@ impl FilesystemFolder {
 }
 
 #[async_trait]
-impl Shelf for FilesystemFolder {
+impl Shelf for FilesystemShelf {
     type Mark = FileMark;
 
     fn implementation(&self) -> &'static str {

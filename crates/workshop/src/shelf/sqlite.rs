@@ -22,9 +22,9 @@ const PAGE: u32 = 200;
 const AUTHOR: &str = "author";
 
 /// Skills in a SQLite file.
-pub type SqliteSkillStore = ShelvedSkills<SqliteFile>;
+pub type SqliteSkillStore = ShelvedSkills<SqliteShelf>;
 
-pub struct SqliteFile {
+pub struct SqliteShelf {
     database: SkillDatabase,
     rules: WriteRules,
 }
@@ -42,7 +42,7 @@ impl SqliteSkillStore {
         Ok(match SkillDatabase::open(file).await? {
             OpenedSkillDatabase::Opened(database) => {
                 let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
-                OpenedSqlite::Opened(Self::new(SqliteFile { database, rules }, timepiece))
+                OpenedSqlite::Opened(Self::new(SqliteShelf { database, rules }, timepiece))
             }
             OpenedSkillDatabase::OtherShape(why) => OpenedSqlite::OtherShape(why),
         })
@@ -50,7 +50,7 @@ impl SqliteSkillStore {
 }
 
 #[async_trait]
-impl Shelf for SqliteFile {
+impl Shelf for SqliteShelf {
     /// Other programs write rows without numbers, so the whole row is compared.
     type Mark = SkillDatabaseRow;
 

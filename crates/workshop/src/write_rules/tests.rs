@@ -101,6 +101,14 @@ fn a_text_over_its_size_is_refused_also_if_only_its_status_line_makes_it_so() {
 
 proptest! {
     #[test]
+    fn a_name_is_one_part_of_a_path(name in "[A-Za-z0-9./\\\\_ \\-\0\n~é]{0,12}") {
+        let path = std::path::Path::new("/skills").join(format!("{name}.skill.md"));
+        let inside = path.parent() == Some(std::path::Path::new("/skills"))
+            && path.file_name().and_then(|file| file.to_str()) == Some(&format!("{name}.skill.md"));
+        prop_assert!(!is_skill_name(&name) || inside, "{:?}", name);
+    }
+
+    #[test]
     fn the_stored_text_and_the_stored_status_agree(
         lines in prop::collection::vec(
             prop_oneof![
