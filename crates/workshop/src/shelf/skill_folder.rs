@@ -112,7 +112,7 @@ impl SkillFolder {
     /// Writes a text and its line of history. The text is replaced as a whole, last of all: a write that breaks off
     /// leaves the earlier text. A new skill begins a new history.
     pub fn write(&self, name: &str, body: &str, line: &VersionInfo, is_new: bool) -> Result<(), FileTrouble> {
-        fs::create_dir_all(&self.0).map_err(|error| trouble(&self.0, &error))?;
+        self.create()?;
         let mut random = [0; 8];
         rand::fill(&mut random)
             .map_err(|_| FileTrouble::Fault(Fault::Io("no random numbers for a file name".to_owned())))?;
@@ -165,9 +165,17 @@ impl SkillFolder {
         Ok(true)
     }
 
+    fn create(&self) -> Result<(), FileTrouble> {
+        if self.0.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.0).map_err(|error| trouble(&self.0, &error))?;
+        self.0.parent().map_or(Ok(()), sync_folder)
+    }
+
     /// Makes renamed and deleted files durable.
     fn sync(&self) -> Result<(), FileTrouble> {
-        File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(|error| trouble(&self.0, &error))
+        sync_folder(&self.0)
     }
 
     fn text(&self, name: &str) -> PathBuf {
@@ -177,6 +185,12 @@ impl SkillFolder {
     fn history_path(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}{HISTORY}"))
     }
+}
+
+fn sync_folder(folder: &Path) -> Result<(), FileTrouble> {
+    // The folder of a relative path with one part is the current one.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| trouble(folder, &error))
 }
 
 /// Appends a line of history and returns the length before it. A line that was cut stays a line of its own.
