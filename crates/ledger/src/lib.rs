@@ -29,6 +29,8 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod skill_database;
+mod skills;
 mod sleep;
 mod sqlite;
 mod staleness;
@@ -87,6 +89,13 @@ pub use roster::{
 };
 pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
+pub use skill_database::{
+    OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillFingerprint, SkillVersionRow,
+};
+pub use skills::{
+    ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
+    SkillReplacement, SkillRevision, SkillSeq, SkillWithBody, Skills, StoredSkill,
+};
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};
 pub use staleness::{

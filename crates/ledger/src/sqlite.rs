@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod skills;
 mod sleep;
 mod staleness;
 mod tenant_limits;
@@ -52,7 +53,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
     Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
-    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, SleepRecords,
+    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Skills, SleepRecords,
     Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
@@ -237,6 +238,10 @@ impl Ledger {
     /// Sets the limit of tenants that have no limit of their own on the bytes of their files.
     pub fn set_default_media_limit(&self, bytes: i64) {
         self.0.usage.set_default_media_limit(bytes);
+    }
+
+    pub fn skills(&self) -> Arc<dyn Skills> {
+        self.0.clone()
     }
 
     pub fn facts(&self) -> Arc<dyn ServerFacts> {

@@ -12,7 +12,8 @@ pub const TENANT_BYTES: i64 = 4 * 1024 * 1024 * 1024;
 pub const MEDIA_BYTES: i64 = 1024 * 1024 * 1024;
 
 /// Storage that one tenant uses, and its limit, in bytes. Counted are unread messages and dead letters,
-/// receipts with replies, questions with their answers, and the messages in web chat rooms. Files have a limit of their own.
+/// receipts with replies, questions with their answers, the messages in web chat rooms, and
+/// skills with their history. Files have a limit of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantStorage {
     pub used: i64,

@@ -36,6 +36,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0027_enrolment_settings.sql"),
     include_str!("migrations/0028_provisioning_switch.sql"),
     include_str!("migrations/0029_fire_numbers.sql"),
+    include_str!("migrations/0030_skills.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

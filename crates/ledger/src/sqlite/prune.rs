@@ -39,6 +39,9 @@ const ROOM_LINES: Duration = Duration::from_secs(90 * 24 * 3600);
 /// Retention of the tenant of a removed agent: longer than any row that names the agent.
 const FORMER_AGENTS: Duration = Duration::from_secs(180 * 24 * 3600);
 
+/// Time for which a deleted skill can be restored.
+const DELETED_SKILLS: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Time for which repeats of an event are recognised even if its tenant has more history than its share.
 const REPEATS_OVER_SHARE: Duration = Duration::from_secs(3600);
 
@@ -47,6 +50,8 @@ const ROWS_WALKED: u32 = 5000;
 
 /// Rows that one statement deletes at most, so that it never delays a commit for long.
 const A_LITTLE: u32 = 500;
+/// The same, for rows that are deleted together with long texts.
+const A_FEW: u32 = 50;
 
 /// Every statement walks an index from its oldest end and stops at the first row that is not due. A call that
 /// finds nothing is therefore cheap, however much is stored. Retention is counted in ledger time. `wall` is
@@ -100,7 +105,8 @@ pub(super) fn a_little(
         pass.forget(OLD_THREADS, now - CONVERSATIONS)?,
         pass.forget(OLD_FORMER_AGENTS, now - FORMER_AGENTS)?,
     ];
-    let mut more = gone.contains(&(A_LITTLE as usize));
+    let skill_lines = pass.forget_at_most(A_FEW, OLD_DELETED_SKILLS, now - DELETED_SKILLS)?;
+    let mut more = skill_lines == A_FEW as usize || gone.contains(&(A_LITTLE as usize));
     for history in [History::Entries, History::Actions, History::Fires] {
         more |= pass.trim(usage, history)?;
     }
@@ -115,11 +121,15 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn forget(&self, what: &str, before: LedgerTime) -> rusqlite::Result<usize> {
+        self.forget_at_most(A_LITTLE, what, before)
+    }
+
+    fn forget_at_most(&self, rows: u32, what: &str, before: LedgerTime) -> rusqlite::Result<usize> {
         let mut statement = self.db.prepare_cached(what)?;
         // Only the statement that drops entries takes the time.
         match statement.parameter_count() {
-            2 => statement.execute(params![before.millis(), A_LITTLE]),
-            _ => statement.execute(params![before.millis(), A_LITTLE, self.wall.millis(), self.now.millis()]),
+            2 => statement.execute(params![before.millis(), rows]),
+            _ => statement.execute(params![before.millis(), rows, self.wall.millis(), self.now.millis()]),
         }
     }
 
@@ -289,6 +299,11 @@ const OLD_THREADS: &str = "DELETE FROM made_threads WHERE (platform, bot, chat, 
 const OLD_FORMER_AGENTS: &str = "DELETE FROM former_agents WHERE id IN
     (SELECT id FROM former_agents WHERE removed < ?1 ORDER BY removed LIMIT ?2)";
 
+/// Lines of history of deleted skills. A trigger deletes a skill with its last line, and texts that no line has.
+const OLD_DELETED_SKILLS: &str = "DELETE FROM skill_history WHERE (tenant, seq) IN
+    (SELECT h.tenant, h.seq FROM skills s CROSS JOIN skill_history h ON h.tenant = s.tenant AND h.skill = s.id
+     WHERE s.deleted < ?1 ORDER BY s.deleted LIMIT ?2)";
+
 const OLD_AUDIT_ENTRIES: &str = "DELETE FROM audit WHERE seq IN
     (SELECT seq FROM audit WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
@@ -334,6 +349,7 @@ mod tests {
             OLD_RECEIPTS,
             ENDED_EXCHANGES,
             OLD_AUDIT_ENTRIES,
+            OLD_DELETED_SKILLS,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

@@ -29,6 +29,8 @@ mod rooms;
 mod roster;
 mod server_keys;
 mod shared_bot;
+mod skill_database;
+mod skills;
 mod sleep;
 mod staleness;
 mod tenant_limits;

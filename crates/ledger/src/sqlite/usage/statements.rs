@@ -34,6 +34,13 @@ pub(super) const RECOUNT: &str = "
       SELECT agents.tenant, sum(256 + octet_length(manifest)), 0, 0, 0, 0
       FROM command_manifests JOIN agents ON agents.id = command_manifests.instance GROUP BY 1
       UNION ALL
+      SELECT tenant, sum(512 + octet_length(summary) + coalesce(octet_length(metadata), 0)), 0, 0, 0, 0
+      FROM skills GROUP BY 1
+      UNION ALL
+      SELECT tenant, sum(256 + octet_length(body)), 0, 0, 0, 0 FROM skill_bodies GROUP BY 1
+      UNION ALL
+      SELECT tenant, 256 * count(*), 0, 0, 0, 0 FROM skill_history GROUP BY 1
+      UNION ALL
       SELECT tenant, 0, 0, 0, 0, sum(size) FROM media GROUP BY 1
     )
     GROUP BY tenant";
@@ -134,6 +141,34 @@ pub(super) const TRIGGERS: &str = "
     END;
     CREATE TEMP TRIGGER usage_manifest_gone AFTER DELETE ON main.command_manifests BEGIN
       SELECT agent_storage(OLD.instance, -256 - octet_length(OLD.manifest), 0, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_skill AFTER INSERT ON main.skills BEGIN
+      SELECT tenant_storage(NEW.tenant,
+        512 + octet_length(NEW.summary) + coalesce(octet_length(NEW.metadata), 0));
+    END;
+    CREATE TEMP TRIGGER usage_skill_changed AFTER UPDATE OF summary, metadata ON main.skills BEGIN
+      SELECT tenant_storage(NEW.tenant,
+        octet_length(NEW.summary) + coalesce(octet_length(NEW.metadata), 0)
+        - octet_length(OLD.summary) - coalesce(octet_length(OLD.metadata), 0));
+    END;
+    CREATE TEMP TRIGGER usage_skill_gone AFTER DELETE ON main.skills BEGIN
+      SELECT tenant_storage(OLD.tenant,
+        -512 - octet_length(OLD.summary) - coalesce(octet_length(OLD.metadata), 0));
+    END;
+
+    CREATE TEMP TRIGGER usage_skill_body AFTER INSERT ON main.skill_bodies BEGIN
+      SELECT tenant_storage(NEW.tenant, 256 + octet_length(NEW.body));
+    END;
+    CREATE TEMP TRIGGER usage_skill_body_gone AFTER DELETE ON main.skill_bodies BEGIN
+      SELECT tenant_storage(OLD.tenant, -256 - octet_length(OLD.body));
+    END;
+
+    CREATE TEMP TRIGGER usage_skill_history AFTER INSERT ON main.skill_history BEGIN
+      SELECT tenant_storage(NEW.tenant, 256);
+    END;
+    CREATE TEMP TRIGGER usage_skill_history_gone AFTER DELETE ON main.skill_history BEGIN
+      SELECT tenant_storage(OLD.tenant, -256);
     END;
 
     CREATE TEMP TRIGGER usage_media_gone AFTER DELETE ON main.media BEGIN

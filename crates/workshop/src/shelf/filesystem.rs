@@ -1,0 +1,250 @@
+//! Skills in a folder with the layout of the reference runtime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use posthouse_time::Timepiece;
+use serde_json::{Map, Value, json};
+use skill::{ContentHash, status_of};
+
+use super::change_token::token_of;
+use super::skill_folder::{FileTrouble, FoundText, ListedFile, SkillFolder};
+use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill, ShelvedSkills};
+use crate::fault::Fault;
+use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
+use crate::skill_store::StoreFeatures;
+use crate::write_rules::WriteRules;
+
+/// Two changes of a file within this time, in milliseconds, can have the same time of change.
+const YOUNG: i64 = 2000;
+
+/// Skills in a folder.
+pub type FilesystemSkillStore = ShelvedSkills<FilesystemShelf>;
+
+pub struct FilesystemShelf {
+    folder: Arc<LockedFolder>,
+    timepiece: Timepiece,
+    rules: WriteRules,
+}
+
+/// A folder, and the lock that the writers of this store hold. Other programs do not know the lock: of two writes at the
+/// same time, the last one wins.
+struct LockedFolder {
+    folder: SkillFolder,
+    writing: Mutex<()>,
+}
+
+/// Settings of a folder of skills.
+#[derive(Clone, Debug)]
+pub struct FilesystemSettings {
+    pub root: PathBuf,
+    /// The author of skills that are written without one. The reference takes the user of the operating system.
+    pub default_author: Option<String>,
+    /// An overwrite keeps the status of the stored skill, unless a status is given with the write. Default: true, as in
+    /// the reference.
+    pub overwrite_keeps_status: bool,
+}
+
+impl FilesystemSettings {
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, default_author: None, overwrite_keeps_status: true }
+    }
+}
+
+impl FilesystemSkillStore {
+    /// The folder is created with the first write.
+    pub fn open(settings: FilesystemSettings, timepiece: Timepiece) -> Self {
+        let FilesystemSettings { root, default_author, overwrite_keeps_status } = settings;
+        let rules = WriteRules {
+            overwrite_keeps_status,
+            default_author,
+            // The author of a skill is that of its first line of history.
+            history_names_author: true,
+            keeps_metadata: false,
+        };
+        let folder = LockedFolder { folder: SkillFolder(root), writing: Mutex::new(()) };
+        let shelf = FilesystemShelf { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
+        Self::new(shelf, timepiece)
+    }
+}
+
+/// The text and the author of a skill as they were read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FileMark {
+    content_hash: String,
+    author: Option<String>,
+}
+
+impl FilesystemShelf {
+    /// Runs work on a blocking thread.
+    async fn run<T, W>(&self, work: W) -> ShelfAnswer<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&LockedFolder) -> Result<T, FileTrouble> + Send + 'static,
+    {
+        let folder = Arc::clone(&self.folder);
+        match tokio::task::spawn_blocking(move || work(&folder)).await {
+            Ok(Ok(answer)) => Ok(Ok(answer)),
+            Ok(Err(FileTrouble::Refused(refusal))) => Ok(Err(refusal)),
+            Ok(Err(FileTrouble::Fault(fault))) => Err(fault),
+            Err(_) => Err(Fault::Stopped),
+        }
+    }
+}
+
+#[async_trait]
+impl Shelf for FilesystemShelf {
+    type Mark = FileMark;
+
+    fn implementation(&self) -> &'static str {
+        "FilesystemSkillStore"
+    }
+
+    fn features(&self) -> StoreFeatures {
+        StoreFeatures {
+            supports_writes: true,
+            supports_versioning: true,
+            supports_tag_filter: true,
+            supports_audit_trail: true,
+            supports_atomic_status_transitions: false,
+        }
+    }
+
+    fn rules(&self) -> &WriteRules {
+        &self.rules
+    }
+
+    fn manifest(&self) -> Map<String, Value> {
+        let root = self.folder.folder.0.to_string_lossy().into_owned();
+        Map::from_iter([("kind".to_owned(), json!("filesystem")), ("root_dir".to_owned(), json!(root))])
+    }
+
+    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<FileMark>>> {
+        let found = self.find_body(name, None).await?;
+        Ok(found.map(|found| found.map(|found| found.skill)))
+    }
+
+    /// The folder holds current texts only.
+    async fn find_body(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> ShelfAnswer<Option<ShelvedBody<FileMark>>> {
+        let (name, version) = (name.to_owned(), version.map(str::to_owned));
+        self.run(move |LockedFolder { folder, .. }| {
+            let Some(found) = folder.read(&name)? else { return Ok(None) };
+            let skill = shelved(folder, &name, &found)?;
+            let is_asked = version.is_none_or(|version| version == skill.meta.version);
+            Ok(Some(ShelvedBody { skill, body: is_asked.then_some(found.body) }))
+        })
+        .await
+    }
+
+    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>> {
+        self.run(|LockedFolder { folder, .. }| {
+            let files = folder.files()?.unwrap_or_default();
+            let meta = |file: ListedFile| {
+                // A file that cannot be read is left out, and so is one that has gone.
+                let found = folder.read(&file.name).ok()??;
+                shelved(folder, &file.name, &found).ok().map(|skill| skill.meta)
+            };
+            Ok(files.into_iter().filter_map(meta).collect())
+        })
+        .await
+    }
+
+    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>> {
+        let name = name.to_owned();
+        self.run(move |LockedFolder { folder, .. }| {
+            let Some(found) = folder.read(&name)? else { return Ok(Vec::new()) };
+            let lines = folder.history(&name)?.filter(|lines| !lines.is_empty());
+            Ok(lines.unwrap_or_else(|| vec![only_line(&name, &found)]))
+        })
+        .await
+    }
+
+    async fn replace(&self, expected: Option<FileMark>, write: ShelfWrite) -> ShelfAnswer<ShelfReplaced> {
+        self.run(move |LockedFolder { folder, writing }| {
+            let _writing = writing.lock();
+            let name = &write.meta.name;
+            let current = match folder.read(name)? {
+                Some(found) => Some(shelved(folder, name, &found)?.mark),
+                None => None,
+            };
+            if current != expected {
+                return Ok(ShelfReplaced::Changed);
+            }
+            folder.write(name, &write.body, &write.line, current.is_none())?;
+            Ok(ShelfReplaced::Replaced)
+        })
+        .await
+    }
+
+    async fn delete(&self, name: &str) -> ShelfAnswer<bool> {
+        let name = name.to_owned();
+        self.run(move |LockedFolder { folder, writing }| {
+            let _writing = writing.lock();
+            folder.delete(&name)
+        })
+        .await
+    }
+
+    /// Files by name and time of change, as in the reference. Size and content of young files are added: they can change
+    /// again without another time of change.
+    async fn token(&self) -> ShelfAnswer<String> {
+        let now = self.timepiece.now().millis();
+        self.run(move |LockedFolder { folder, .. }| {
+            let Some(files) = folder.files()? else { return Ok("empty".to_owned()) };
+            let line = |file: ListedFile| {
+                let old = format!("{}:{}", file.file_name(), file.modified);
+                if now.saturating_sub(file.modified) >= YOUNG {
+                    return old;
+                }
+                let found = folder.read(&file.name).ok().flatten();
+                let hash = found.map(|found| ContentHash::of(&found.body).to_string()).unwrap_or_default();
+                format!("{old}:{}:{hash}", file.size)
+            };
+            Ok(token_of(files.into_iter().map(line)))
+        })
+        .await
+    }
+}
+
+fn shelved(
+    folder: &SkillFolder,
+    name: &str,
+    found: &FoundText,
+) -> Result<ShelvedSkill<FileMark>, FileTrouble> {
+    let hash = ContentHash::of(&found.body);
+    let author = folder.author(name)?;
+    let changed = found.modified.div_euclid(1000);
+    let meta = SkillMeta {
+        name: name.to_owned(),
+        version: hash.version().to_owned(),
+        content_hash: hash.as_str().to_owned(),
+        status: status_of(&found.body).status(),
+        summary: SkillSummary::of(&found.body),
+        created_at: changed,
+        updated_at: changed,
+        status_changed_at: None,
+        author: author.clone(),
+        metadata_bag: None,
+    };
+    Ok(ShelvedSkill { meta, mark: FileMark { content_hash: hash.as_str().to_owned(), author } })
+}
+
+/// The history of a file that was put into the folder by hand.
+fn only_line(name: &str, found: &FoundText) -> VersionInfo {
+    let hash = ContentHash::of(&found.body);
+    VersionInfo {
+        name: name.to_owned(),
+        version: hash.version().to_owned(),
+        content_hash: hash.as_str().to_owned(),
+        status: status_of(&found.body).status(),
+        previous_status: None,
+        changed_at: found.modified.div_euclid(1000),
+        changed_by: None,
+    }
+}

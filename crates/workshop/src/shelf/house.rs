@@ -1,0 +1,235 @@
+//! The server's own store: the skills of one tenant, in the ledger.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ledger::{
+    Ledger, ReplacedSkill, RestoredSkill, SkillHistoryLine, SkillRecord, SkillReplacement, SkillSeq, Skills,
+    StoredSkill, Usage,
+};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::TenantId;
+use serde_json::{Map, Value, json};
+use skill::Status;
+
+use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill, ShelvedSkills};
+use crate::fault::Fault;
+use crate::skill_meta::{SkillMeta, VersionInfo};
+use crate::skill_store::StoreFeatures;
+use crate::store_refusal::{RefusalReason, StoreRefusal};
+use crate::write_rules::{WriteRules, is_skill_name};
+
+/// Rows that are read at a time.
+const PAGE: u32 = 1000;
+
+/// The skills of one tenant in the ledger.
+pub type HouseSkillStore = ShelvedSkills<HouseShelf>;
+
+pub struct HouseShelf {
+    skills: Arc<dyn Skills>,
+    usage: Arc<dyn Usage>,
+    tenant: TenantId,
+    rules: WriteRules,
+}
+
+/// Whether a deleted skill came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkillRestored {
+    Restored,
+    /// Another skill has the name now.
+    NameTaken,
+}
+
+impl HouseSkillStore {
+    pub fn open(ledger: &Ledger, tenant: TenantId, timepiece: Timepiece) -> Self {
+        let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
+        let shelf = HouseShelf { skills: ledger.skills(), usage: ledger.usage(), tenant, rules };
+        Self::new(shelf, timepiece)
+    }
+
+    /// Restores a skill that was deleted in the last 30 days, with its history.
+    pub async fn restore(&self, name: &str) -> Result<Result<SkillRestored, StoreRefusal>, Fault> {
+        let restored = match is_skill_name(name) {
+            true => self.shelf.skills.restore_skill(&self.shelf.tenant, name).await?,
+            false => RestoredSkill::NotFound,
+        };
+        Ok(self.refused(match restored {
+            RestoredSkill::Restored => Ok(SkillRestored::Restored),
+            RestoredSkill::NameTaken => Ok(SkillRestored::NameTaken),
+            RestoredSkill::NotFound => Err(RefusalReason::not_found(name)),
+            RestoredSkill::TooMany => Err(TOO_MANY),
+        }))
+    }
+}
+
+const TOO_MANY: RefusalReason = RefusalReason::QuotaExceeded { what: "number of skills" };
+const NO_ROOM: RefusalReason = RefusalReason::QuotaExceeded { what: "storage" };
+
+#[async_trait]
+impl Shelf for HouseShelf {
+    type Mark = SkillSeq;
+
+    fn implementation(&self) -> &'static str {
+        "HouseSkillStore"
+    }
+
+    fn features(&self) -> StoreFeatures {
+        StoreFeatures {
+            supports_writes: true,
+            supports_versioning: true,
+            supports_tag_filter: true,
+            supports_audit_trail: true,
+            supports_atomic_status_transitions: true,
+        }
+    }
+
+    fn rules(&self) -> &WriteRules {
+        &self.rules
+    }
+
+    fn manifest(&self) -> Map<String, Value> {
+        Map::from_iter([("kind".to_owned(), json!("house")), ("restorable_days".to_owned(), json!(30))])
+    }
+
+    fn quota(&self) -> Result<(), RefusalReason> {
+        if self.usage.of_tenant(&self.tenant).has_room() { Ok(()) } else { Err(NO_ROOM) }
+    }
+
+    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<SkillSeq>>> {
+        let found = self.skills.skill(&self.tenant, name).await?;
+        Ok(found.map(shelved).transpose())
+    }
+
+    async fn find_body(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> ShelfAnswer<Option<ShelvedBody<SkillSeq>>> {
+        let found = self.skills.skill_body(&self.tenant, name, version).await?;
+        Ok(found
+            .map(|found| {
+                Ok(ShelvedBody { skill: shelved(found.skill)?, body: found.body.map(|body| body.text) })
+            })
+            .transpose())
+    }
+
+    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>> {
+        let mut listed: Vec<SkillMeta> = Vec::new();
+        loop {
+            let after = listed.last().map(|skill| skill.name.as_str());
+            let page = self.skills.skills(&self.tenant, after, PAGE).await?;
+            let is_last = page.len() < PAGE as usize;
+            for record in page {
+                match meta(record) {
+                    Ok(meta) => listed.push(meta),
+                    Err(refusal) => return Ok(Err(refusal)),
+                }
+            }
+            if is_last {
+                return Ok(Ok(listed));
+            }
+        }
+    }
+
+    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>> {
+        let (mut lines, mut after) = (Vec::new(), SkillSeq(0));
+        loop {
+            let page = self.skills.skill_history(&self.tenant, name, after, PAGE).await?;
+            let is_last = page.len() < PAGE as usize;
+            after = page.last().map_or(after, |line| line.seq);
+            for line in page {
+                match version_info(name, line) {
+                    Ok(line) => lines.push(line),
+                    Err(refusal) => return Ok(Err(refusal)),
+                }
+            }
+            if is_last {
+                return Ok(Ok(lines));
+            }
+        }
+    }
+
+    async fn replace(&self, expected: Option<SkillSeq>, write: ShelfWrite) -> ShelfAnswer<ShelfReplaced> {
+        let replaced = self.skills.replace_skill(&self.tenant, expected, replacement(write)).await?;
+        Ok(match replaced {
+            ReplacedSkill::Replaced(_) => Ok(ShelfReplaced::Replaced),
+            ReplacedSkill::Changed => Ok(ShelfReplaced::Changed),
+            ReplacedSkill::TooMany => Err(TOO_MANY),
+            ReplacedSkill::NoTenant => {
+                Err(RefusalReason::ReadOnly { why: "the tenant was removed".to_owned() })
+            }
+        })
+    }
+
+    async fn delete(&self, name: &str) -> ShelfAnswer<bool> {
+        Ok(Ok(self.skills.delete_skill(&self.tenant, name).await?))
+    }
+
+    async fn token(&self) -> ShelfAnswer<String> {
+        let revision = self.skills.skill_revision(&self.tenant).await?;
+        Ok(Ok(format!("{}-{}", revision.number, revision.moved.millis())))
+    }
+}
+
+fn shelved(skill: StoredSkill) -> Result<ShelvedSkill<SkillSeq>, RefusalReason> {
+    Ok(ShelvedSkill { mark: skill.seq, meta: meta(skill.record)? })
+}
+
+fn meta(record: SkillRecord) -> Result<SkillMeta, RefusalReason> {
+    let version = record.version().to_owned();
+    let unreadable = |error: serde_json::Error| unreadable(&record.name, &error.to_string());
+    Ok(SkillMeta {
+        version,
+        status: status(&record.name, &record.status)?,
+        summary: serde_json::from_str(&record.summary).map_err(unreadable)?,
+        created_at: record.created.seconds(),
+        updated_at: record.updated.seconds(),
+        status_changed_at: Some(record.status_changed.seconds()),
+        metadata_bag: record.metadata.as_deref().map(serde_json::from_str).transpose().map_err(unreadable)?,
+        author: record.author,
+        name: record.name.clone(),
+        content_hash: record.content_hash,
+    })
+}
+
+fn version_info(name: &str, line: SkillHistoryLine) -> Result<VersionInfo, RefusalReason> {
+    Ok(VersionInfo {
+        name: name.to_owned(),
+        version: line.version().to_owned(),
+        status: status(name, &line.status)?,
+        previous_status: line.previous_status.map(|word| status(name, &word)).transpose()?,
+        changed_at: line.changed.seconds(),
+        changed_by: line.changed_by,
+        content_hash: line.content_hash,
+    })
+}
+
+fn replacement(write: ShelfWrite) -> SkillReplacement {
+    let ShelfWrite { meta, body, line } = write;
+    let updated = Moment::from_seconds(meta.updated_at);
+    SkillReplacement {
+        record: SkillRecord {
+            name: meta.name,
+            content_hash: meta.content_hash,
+            status: meta.status.to_string(),
+            author: meta.author,
+            created: Moment::from_seconds(meta.created_at),
+            updated,
+            status_changed: meta.status_changed_at.map_or(updated, Moment::from_seconds),
+            summary: serde_json::to_string(&meta.summary).unwrap_or_else(|_| "{}".to_owned()),
+            metadata: meta.metadata_bag.map(|bag| Value::Object(bag).to_string()),
+        },
+        body,
+        previous_status: line.previous_status.map(|status| status.to_string()),
+        changed: Moment::from_seconds(line.changed_at),
+        changed_by: line.changed_by,
+    }
+}
+
+fn status(name: &str, word: &str) -> Result<Status, RefusalReason> {
+    Status::named(word).ok_or_else(|| unreadable(name, &format!("'{word}' is not a status")))
+}
+
+fn unreadable(name: &str, why: &str) -> RefusalReason {
+    RefusalReason::Unreadable { name: name.to_owned(), why: why.to_owned() }
+}

@@ -1,0 +1,285 @@
+//! A store over a shelf: decides every write by the shared rules, and repeats it if the skill was changed in between.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthouse_time::Timepiece;
+use serde_json::{Map, Value};
+use skill::{ContentHash, Status};
+
+use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill};
+use crate::approval_policy::ApprovalPolicy;
+use crate::skill_filter::{PreparedFilter, SkillFilter};
+use crate::skill_meta::{SkillMeta, SkillSource, SkillSummary, VersionInfo};
+use crate::skill_store::{SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};
+use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
+use crate::write_rules::{self, is_skill_name};
+
+/// How often a write is repeated because others changed the skill in between.
+const ATTEMPTS: usize = 100;
+
+/// A store of skills on a shelf. Clones share the shelf.
+pub struct ShelvedSkills<S> {
+    pub(super) shelf: Arc<S>,
+    timepiece: Timepiece,
+    approval: ApprovalPolicy,
+}
+
+impl<S> Clone for ShelvedSkills<S> {
+    fn clone(&self) -> Self {
+        let Self { shelf, timepiece, approval } = self;
+        Self { shelf: Arc::clone(shelf), timepiece: timepiece.clone(), approval: approval.clone() }
+    }
+}
+
+impl<S> ShelvedSkills<S> {
+    pub(super) fn new(shelf: S, timepiece: Timepiece) -> Self {
+        Self { shelf: Arc::new(shelf), timepiece, approval: ApprovalPolicy::Open }
+    }
+
+    /// The same store for a caller whose tenant has this approval policy. A new store is open.
+    pub fn under(&self, approval: ApprovalPolicy) -> Self {
+        Self { approval, ..self.clone() }
+    }
+}
+
+impl<S: Shelf> ShelvedSkills<S> {
+    pub(super) fn refused<T>(&self, answer: Result<T, RefusalReason>) -> Result<T, StoreRefusal> {
+        answer.map_err(|reason| StoreRefusal { implementation: self.shelf.implementation(), reason })
+    }
+
+    async fn find_named(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> ShelfAnswer<ShelvedBody<<S as Shelf>::Mark>> {
+        if !is_skill_name(name) {
+            return Ok(Err(RefusalReason::not_found(name)));
+        }
+        let found = self.shelf.find_body(name, version).await?;
+        Ok(found.and_then(|found| found.ok_or_else(|| RefusalReason::not_found(name))))
+    }
+
+    async fn try_store(
+        &self,
+        name: &str,
+        source: &str,
+        options: &StoreOptions,
+    ) -> ShelfAnswer<Option<VersionInfo>> {
+        let current = match self.shelf.find(name).await? {
+            Ok(current) => current,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let meta = current.as_ref().map(|current| &current.meta);
+        let rules = self.shelf.rules();
+        let decided = write_rules::decide_write(rules, &self.approval, source, options, name, meta);
+        let decided = match decided {
+            Ok(decided) => decided,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let new = NewState {
+            body: decided.body,
+            status: decided.status,
+            author: decided.author,
+            metadata_bag: decided.metadata_bag,
+            previous_status: None,
+            changed_by: decided.changed_by,
+        };
+        self.write(name, current, new).await
+    }
+
+    async fn try_update_status(&self, name: &str, status: Status) -> ShelfAnswer<Option<VersionInfo>> {
+        let ShelvedBody { skill, body } = match self.find_named(name, None).await? {
+            Ok(found) => found,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let Some(body) = body else { return Ok(Err(RefusalReason::not_found(name))) };
+        let changed = write_rules::decide_status_change(&self.approval, name, &body, status);
+        let body = match changed {
+            Ok(body) => body,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let new = NewState {
+            body,
+            status,
+            author: skill.meta.author.clone(),
+            metadata_bag: skill.meta.metadata_bag.clone(),
+            previous_status: Some(skill.meta.status),
+            changed_by: None,
+        };
+        self.write(name, Some(skill), new).await
+    }
+
+    /// None if the skill was changed in between.
+    async fn write(
+        &self,
+        name: &str,
+        current: Option<ShelvedSkill<S::Mark>>,
+        new: NewState,
+    ) -> ShelfAnswer<Option<VersionInfo>> {
+        let write =
+            new.over(name, current.as_ref().map(|current| &current.meta), self.timepiece.now().seconds());
+        let line = write.line.clone();
+        let replaced = self.shelf.replace(current.map(|current| current.mark), write).await?;
+        Ok(replaced.map(|replaced| match replaced {
+            ShelfReplaced::Replaced => Some(line),
+            ShelfReplaced::Changed => None,
+        }))
+    }
+}
+
+/// What a write makes of a skill.
+struct NewState {
+    body: String,
+    status: Status,
+    author: Option<String>,
+    metadata_bag: Option<Map<String, Value>>,
+    previous_status: Option<Status>,
+    changed_by: Option<String>,
+}
+
+impl NewState {
+    /// The times change only together with what they are the times of, so that a repeat changes nothing.
+    fn over(self, name: &str, current: Option<&SkillMeta>, now: i64) -> ShelfWrite {
+        let hash = ContentHash::of(&self.body);
+        let (version, content_hash) = (hash.version().to_owned(), hash.as_str().to_owned());
+        let is_same = |current: &&SkillMeta| {
+            current.content_hash == content_hash
+                && current.status == self.status
+                && current.author == self.author
+                && current.metadata_bag == self.metadata_bag
+        };
+        let same_status = current.filter(|current| current.status == self.status);
+        let meta = SkillMeta {
+            name: name.to_owned(),
+            version: version.clone(),
+            content_hash: content_hash.clone(),
+            status: self.status,
+            summary: SkillSummary::of(&self.body),
+            created_at: current.map_or(now, |current| current.created_at),
+            updated_at: current.filter(is_same).map_or(now, |current| current.updated_at),
+            status_changed_at: same_status.map_or(Some(now), |current| current.status_changed_at),
+            author: self.author,
+            metadata_bag: self.metadata_bag,
+        };
+        let line = VersionInfo {
+            name: name.to_owned(),
+            version,
+            content_hash,
+            status: self.status,
+            previous_status: self.previous_status,
+            changed_at: now,
+            changed_by: self.changed_by,
+        };
+        ShelfWrite { meta, body: self.body, line }
+    }
+}
+
+#[async_trait]
+impl<S: Shelf> SkillStore for ShelvedSkills<S> {
+    fn implementation(&self) -> &'static str {
+        self.shelf.implementation()
+    }
+
+    fn features(&self) -> StoreFeatures {
+        self.shelf.features()
+    }
+
+    async fn load(&self, name: &str, version: Option<&str>) -> StoreAnswer<SkillSource> {
+        let found = self.find_named(name, version).await?;
+        let loaded = found.and_then(|ShelvedBody { skill, body }| match (body, version) {
+            (Some(source), _) => {
+                let hash = ContentHash::of(&source);
+                Ok(SkillSource {
+                    name: name.to_owned(),
+                    version: hash.version().to_owned(),
+                    content_hash: hash.as_str().to_owned(),
+                    source,
+                    metadata: skill.meta,
+                })
+            }
+            (None, Some(version)) => {
+                Err(RefusalReason::VersionNotFound { name: name.to_owned(), version: version.to_owned() })
+            }
+            (None, None) => Err(RefusalReason::not_found(name)),
+        });
+        Ok(self.refused(loaded))
+    }
+
+    async fn query(&self, filter: &SkillFilter) -> StoreAnswer<Vec<SkillMeta>> {
+        let prepared = match PreparedFilter::new(filter) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(self.refused(Err(refusal))),
+        };
+        let listed = self.shelf.list().await?;
+        Ok(self.refused(listed.map(|skills| prepared.apply(skills))))
+    }
+
+    async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta> {
+        if !is_skill_name(name) {
+            return Ok(self.refused(Err(RefusalReason::not_found(name))));
+        }
+        let found = self.shelf.find(name).await?;
+        let meta = found.and_then(|found| found.ok_or_else(|| RefusalReason::not_found(name)));
+        Ok(self.refused(meta.map(|skill| skill.meta)))
+    }
+
+    async fn versions(&self, name: &str) -> StoreAnswer<Vec<VersionInfo>> {
+        if !is_skill_name(name) {
+            return Ok(self.refused(Err(RefusalReason::not_found(name))));
+        }
+        let lines = self.shelf.history(name).await?;
+        let lines = lines.and_then(|lines| match lines.is_empty() {
+            true => Err(RefusalReason::not_found(name)),
+            false => Ok(lines),
+        });
+        Ok(self.refused(lines))
+    }
+
+    async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo> {
+        let checked = write_rules::check_request(self.shelf.rules(), name, source, &options);
+        if let Err(refusal) = checked.and_then(|()| self.shelf.quota()) {
+            return Ok(self.refused(Err(refusal)));
+        }
+        for _ in 0..ATTEMPTS {
+            let stored = self.try_store(name, source, &options).await?;
+            if let Some(done) = stored.transpose() {
+                return Ok(self.refused(done));
+            }
+        }
+        Ok(self.refused(Err(RefusalReason::conflict(name, WriteConflict::ChangedTooOften))))
+    }
+
+    async fn delete(&self, name: &str) -> StoreAnswer<()> {
+        if !is_skill_name(name) {
+            return Ok(self.refused(Err(RefusalReason::not_found(name))));
+        }
+        let deleted = self.shelf.delete(name).await?;
+        Ok(self.refused(deleted.and_then(|deleted| match deleted {
+            true => Ok(()),
+            false => Err(RefusalReason::not_found(name)),
+        })))
+    }
+
+    async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo> {
+        // A tenant without storage can still stop a skill.
+        if let (false, Err(refusal)) = (status == Status::Disabled, self.shelf.quota()) {
+            return Ok(self.refused(Err(refusal)));
+        }
+        for _ in 0..ATTEMPTS {
+            let updated = self.try_update_status(name, status).await?;
+            if let Some(done) = updated.transpose() {
+                return Ok(self.refused(done));
+            }
+        }
+        Ok(self.refused(Err(RefusalReason::conflict(name, WriteConflict::ChangedTooOften))))
+    }
+
+    async fn manifest(&self) -> StoreAnswer<StoreManifest> {
+        Ok(Ok(StoreManifest { capabilities_version: "1", manifest: self.shelf.manifest() }))
+    }
+
+    async fn version(&self) -> StoreAnswer<Option<String>> {
+        Ok(self.refused(self.shelf.token().await?).map(Some))
+    }
+}

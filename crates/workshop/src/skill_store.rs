@@ -1,0 +1,70 @@
+//! The contract of skill stores.
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use skill::Status;
+
+use crate::fault::Fault;
+use crate::skill_filter::SkillFilter;
+use crate::skill_meta::{SkillMeta, SkillSource, VersionInfo};
+use crate::store_refusal::StoreRefusal;
+
+/// The answer or the refusal of a store, or its fault.
+pub type StoreAnswer<T> = Result<Result<T, StoreRefusal>, Fault>;
+
+/// What is given with the write of a skill.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoreOptions {
+    /// A label, which gives no rights. The first one stays the author for ever; another one later is refused.
+    pub author: Option<String>,
+    /// The status, whatever the text says.
+    pub status: Option<Status>,
+    /// The skill becomes a Draft without a signature, whatever the text, the status above and the stored skill say.
+    pub force_draft: bool,
+    /// Replaces the metadata bag. Without it, the bag stays.
+    pub metadata_bag: Option<Map<String, Value>>,
+    /// The write is refused unless the skill has this version now.
+    pub if_version: Option<String>,
+}
+
+/// What a store can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StoreFeatures {
+    pub supports_writes: bool,
+    /// Earlier versions can be loaded.
+    pub supports_versioning: bool,
+    pub supports_tag_filter: bool,
+    pub supports_audit_trail: bool,
+    pub supports_atomic_status_transitions: bool,
+}
+
+/// What a store says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StoreManifest {
+    pub capabilities_version: &'static str,
+    pub manifest: Map<String, Value>,
+}
+
+/// A store of skills. Adopters can bring their own.
+#[async_trait]
+pub trait SkillStore: Send + Sync {
+    /// The name of the implementation, which refusals carry.
+    fn implementation(&self) -> &'static str;
+    fn features(&self) -> StoreFeatures;
+    /// The current text, or that of a version which the store still holds.
+    async fn load(&self, name: &str, version: Option<&str>) -> StoreAnswer<SkillSource>;
+    /// In the order of the bytes of the names.
+    async fn query(&self, filter: &SkillFilter) -> StoreAnswer<Vec<SkillMeta>>;
+    async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta>;
+    /// Oldest first.
+    async fn versions(&self, name: &str) -> StoreAnswer<Vec<VersionInfo>>;
+    /// Writes a skill. A repeat is a new line of history and changes nothing else.
+    async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo>;
+    /// Destroys a skill with its history. The name is free at once.
+    async fn delete(&self, name: &str) -> StoreAnswer<()>;
+    async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo>;
+    async fn manifest(&self) -> StoreAnswer<StoreManifest>;
+    /// A token that changes with every change that `query` shows. None if the store has none.
+    async fn version(&self) -> StoreAnswer<Option<String>>;
+}

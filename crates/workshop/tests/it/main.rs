@@ -1,0 +1,13 @@
+//! Behaviour of the skill stores: one suite over all of them, and recorded vectors.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod approval;
+mod conformance;
+mod filesystem;
+mod fixtures;
+mod header_rewrite_vectors;
+mod house;
+mod recorded;
+mod sqlite;
+mod store_vectors;
+mod version_token_vectors;
