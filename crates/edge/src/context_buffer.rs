@@ -14,12 +14,15 @@ use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::event::{ContextLine, Speaker};
 use posthouse_wire::{ChatId, Event, InstanceId, Source, TenantId, ThreadId};
 
-/// Most messages for one agent in one chat, the longest part of each, and the most bytes of all of them.
+/// Messages that are kept for one agent in one chat.
 const LINES: usize = 20;
+/// Bytes that are kept of one message.
 const LINE_BYTES: usize = 2 * 1024;
+/// Bytes that are kept of all of them together.
 const CHAT_BYTES: usize = 8 * 1024;
-/// Most chats of agents, in total and of one tenant. With the bytes of each this is at most 64 MiB. Beyond it, the chat
-/// is forgotten in which the agent was spoken to longest ago: of the tenant, or of the tenant that has most of them.
+/// Chats that are kept in total, and for one tenant. At 8 KiB each, that is at most 64 MiB. When a limit is reached, the
+/// chat whose agent was spoken to longest ago is forgotten: one of this tenant at its own limit, else one of the tenant
+/// with most chats.
 const CHATS: usize = 8 * 1024;
 const CHATS_OF_A_TENANT: usize = 1024;
 /// Age after which a message is no context any more.

@@ -1,7 +1,7 @@
 //! Forwards: interactions for agents that want them whole (relay contract section 15), without anything secret.
 //!
 //! An interaction of a platform carries a token that acts as the bot, and comes with a signature. Here only fields that
-//! are known to be safe are copied into a new body. A field that is not listed is left out, also one that the platform
+//! are known to be safe are copied into a new body. A field that is not listed is left out, even one that the platform
 //! adds tomorrow. Of the headers only the content type is copied, and nothing of the request's URL.
 
 use http::HeaderMap;

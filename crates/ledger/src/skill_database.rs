@@ -1,7 +1,7 @@
 //! Skills in a SQLite file of the reference runtime.
 //!
-//! The file belongs to somebody else: its tables are created in a new file and never altered, and other programs may
-//! write to it at the same time. The server's own skills are in [`crate::Skills`].
+//! The file may belong to another program, which may write to it at the same time. Tables are created only if the file
+//! is new; existing tables are never altered. The server's own skills are in [`crate::Skills`].
 
 mod shape;
 
@@ -73,7 +73,7 @@ impl SkillDatabase {
         self.run(move |db| find(db, &name)).await
     }
 
-    /// Rows behind this name, in the order of the bytes of their names.
+    /// Rows after this name, in the order of the bytes of their names.
     pub async fn rows(&self, after: Option<&str>, limit: u32) -> Result<Vec<SkillDatabaseRow>, Fault> {
         let after = after.map(str::to_owned);
         self.run(move |db| {

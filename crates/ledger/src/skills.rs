@@ -111,19 +111,19 @@ pub enum RestoredSkill {
     TooMany,
 }
 
-/// How often the skills of a tenant have changed. It also has the time of the last change, because the number alone
-/// could come again after a backup was restored.
+/// How often the skills of a tenant have changed. It also has the time of the last change, because a restored backup
+/// could reuse the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkillRevision {
     pub number: i64,
     pub moved: Moment,
 }
 
-/// Skills of all tenants. A write moves the revision of its tenant if a list of the skills shows anything new.
+/// Skills of all tenants. A write increases the revision of its tenant if a list of the skills shows anything new.
 #[async_trait]
 pub trait Skills: Send + Sync {
     /// Writes a skill if it is still as the caller read it: `expected` is its number, or None for a name without a
-    /// skill. Every write adds a line of history, also one that changes nothing else. Repeating it gives `Changed`.
+    /// skill. Every write adds a line of history, even one that changes nothing else. Repeating it gives `Changed`.
     async fn replace_skill(
         &self,
         tenant: &TenantId,
@@ -138,14 +138,14 @@ pub trait Skills: Send + Sync {
         name: &str,
         version: Option<&str>,
     ) -> Result<Option<SkillWithBody>, Fault>;
-    /// Skills behind this name, in the order of the bytes of their names.
+    /// Skills after this name, in the order of the bytes of their names.
     async fn skills(
         &self,
         tenant: &TenantId,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SkillRecord>, Fault>;
-    /// The lines of a skill's history behind this number, oldest first. A skill always has at least one line.
+    /// The lines of a skill's history after this number, oldest first. A skill always has at least one line.
     async fn skill_history(
         &self,
         tenant: &TenantId,

@@ -4,8 +4,8 @@
 //! This crate reads that header, decides whether a skill may run, changes its status and signs it.
 //!
 //! - No text makes this crate fail or panic. Mistakes of an author are collected in [`SkillHeader::errors`].
-//! - The approval gate, the stores and the rewriter share one reader of the status ([`status_of`]). Where that reader
-//!   and the parser disagree, the skill counts as Draft.
+//! - The approval gate, the stores and the rewriter all ask [`status_of`]. It compares what the gate reads with what the
+//!   parser reads. Where they disagree, the skill counts as Draft.
 //! - Nothing here reads a file, a clock or the network, so the command line can sign on the operator's machine.
 
 mod approval;

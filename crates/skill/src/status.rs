@@ -1,8 +1,9 @@
 //! The status of a skill: Draft, Approved or Disabled, as its text says it.
 //!
-//! Two readers look at a text. The approval gate takes the first `# Status:` line of the whole text, indented or not.
-//! The parser takes the last one among the header lines, and only inside a Markdown fence if there is one. A text
-//! could show a different status to each of them, so a skill counts as Draft where they disagree.
+//! Two readers look at a text. The approval gate takes the first `# Status:` line that has a value, anywhere in the text,
+//! indented or not. The parser takes the last header line whose word is a status or whose value is empty, and looks only
+//! inside a Markdown fence if there is one. A text could show a different status to each of them, so a skill counts as
+//! Draft where they disagree.
 
 mod rewrite;
 

@@ -1,20 +1,20 @@
 //! Skills that are kept for agents: the stores, and the rules that every store follows.
 //!
 //! A [`SkillStore`] keeps skills with their history. There are three of them: the server's own, which keeps the skills of
-//! one tenant in the ledger ([`HouseSkillStore`]), a folder of files ([`FilesystemSkillStore`]) and a SQLite file
+//! one tenant in the ledger ([`LedgerSkillStore`]), a folder of files ([`FilesystemSkillStore`]) and a SQLite file
 //! ([`SqliteSkillStore`]). The last two have the layout of the reference runtime, so its folders and files can be opened.
 //!
 //! - The status of a stored skill is the status that the approval gate reads in its text.
 //! - A forced Draft beats every other rule about the status and removes the signature.
 //! - The author of a skill never changes.
 //! - A name that breaks the rule for names is refused when writing, and not found when reading.
-//! - A write is decided over what was read, and repeated if somebody else wrote in between.
+//! - A write is decided from what was read, and repeated if somebody else wrote in between.
 //! - A refusal is an answer: every verb returns a `Result` with the answer or the refusal, inside a `Result` with the
 //!   fault.
 
 mod approval_policy;
+mod backend;
 mod fault;
-mod shelf;
 mod skill_filter;
 mod skill_meta;
 mod skill_store;
@@ -22,11 +22,11 @@ mod store_refusal;
 mod write_rules;
 
 pub use approval_policy::ApprovalPolicy;
-pub use fault::Fault;
-pub use shelf::{
-    FilesystemSettings, FilesystemShelf, FilesystemSkillStore, HouseShelf, HouseSkillStore, OpenedSqlite,
-    ShelvedSkills, SkillRestored, SqliteShelf, SqliteSkillStore,
+pub use backend::{
+    BackendStore, FilesystemBackend, FilesystemSettings, FilesystemSkillStore, LedgerBackend,
+    LedgerSkillStore, OpenedSqlite, SkillRestored, SqliteBackend, SqliteSkillStore,
 };
+pub use fault::Fault;
 pub use skill_filter::SkillFilter;
 pub use skill_meta::{SkillMeta, SkillSource, SkillSummary, TriggerSummary, VersionInfo};
 pub use skill_store::{SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};

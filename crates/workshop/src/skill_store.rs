@@ -59,9 +59,10 @@ pub trait SkillStore: Send + Sync {
     async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta>;
     /// Oldest first.
     async fn versions(&self, name: &str) -> StoreAnswer<Vec<VersionInfo>>;
-    /// Writes a skill. A repeat is a new line of history and changes nothing else.
+    /// Writes a skill. A repeat changes nothing except, in most stores, the history, which gets another line.
     async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo>;
-    /// Destroys a skill with its history. The name is free at once.
+    /// Deletes a skill with its history. The name is free at once. A store may keep the rows for a while, so that the
+    /// skill can be restored.
     async fn delete(&self, name: &str) -> StoreAnswer<()>;
     async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo>;
     async fn manifest(&self) -> StoreAnswer<StoreManifest>;

@@ -49,7 +49,7 @@ pub(crate) struct DecidedWrite {
     pub metadata_bag: Option<Map<String, Value>>,
 }
 
-/// Refuses what no stored skill could make right.
+/// Refuses a request that is invalid whatever is stored: name, sizes, tags.
 pub(crate) fn check_request(
     rules: &WriteRules,
     name: &str,
@@ -72,7 +72,7 @@ pub(crate) fn check_request(
     tags.iter().filter_map(Value::as_str).try_for_each(|tag| check_size(name, "a tag", tag.len(), TAG_BYTES))
 }
 
-/// Decides a write over the skill that is stored now.
+/// Decides a write from the skill that is stored now.
 pub(crate) fn decide_write(
     rules: &WriteRules,
     approval: &ApprovalPolicy,

@@ -1,8 +1,8 @@
 //! Changing the status in the text of a skill.
 //!
 //! One line changes, or one is added, and its line ending is kept. Other status lines are removed only if the gate or
-//! the parser would otherwise read one of them. The signed text never contains status lines, so a signature stays
-//! valid.
+//! the parser would otherwise read one of them. The signed text contains no status lines, so changing one does not
+//! invalidate a signature.
 
 use std::borrow::Cow;
 

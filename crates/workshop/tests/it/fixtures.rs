@@ -7,7 +7,7 @@ use ledger::{Ledger, Location, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use tempfile::TempDir;
 use workshop::{
-    ApprovalPolicy, FilesystemSettings, FilesystemSkillStore, HouseSkillStore, OpenedSqlite, SkillStore,
+    ApprovalPolicy, FilesystemSettings, FilesystemSkillStore, LedgerSkillStore, OpenedSqlite, SkillStore,
     SqliteSkillStore, StoreAnswer, StoreRefusal,
 };
 
@@ -22,7 +22,8 @@ pub struct Stores {
     pub ledger: Ledger,
     pub filesystem: FilesystemSkillStore,
     pub sqlite: SqliteSkillStore,
-    pub house: HouseSkillStore,
+    /// The server's own store.
+    pub own: LedgerSkillStore,
     pub folder: TempDir,
 }
 
@@ -46,7 +47,7 @@ impl Stores {
         Self {
             filesystem: FilesystemSkillStore::open(settings, clock.clone()),
             sqlite: opened(folder.path().join("skills.db"), &clock).await.unwrap(),
-            house: HouseSkillStore::open(&ledger, "ten_acme".into(), clock.clone()),
+            own: LedgerSkillStore::open(&ledger, "ten_acme".into(), clock.clone()),
             clock,
             ledger,
             folder,
@@ -58,7 +59,7 @@ impl Stores {
     }
 
     pub fn all(&self) -> [&dyn SkillStore; 3] {
-        [&self.filesystem, &self.sqlite, &self.house]
+        [&self.filesystem, &self.sqlite, &self.own]
     }
 
     /// All stores, for a tenant with this approval policy.
@@ -66,7 +67,7 @@ impl Stores {
         [
             Box::new(self.filesystem.under(policy.clone())),
             Box::new(self.sqlite.under(policy.clone())),
-            Box::new(self.house.under(policy.clone())),
+            Box::new(self.own.under(policy.clone())),
         ]
     }
 

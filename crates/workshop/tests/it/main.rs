@@ -6,7 +6,7 @@ mod conformance;
 mod filesystem;
 mod fixtures;
 mod header_rewrite_vectors;
-mod house;
+mod ledger_store;
 mod recorded;
 mod sqlite;
 mod store_vectors;

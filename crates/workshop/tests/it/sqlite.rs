@@ -37,7 +37,7 @@ async fn two_programs_can_write_to_one_file() {
 #[tokio::test]
 async fn tags_are_found_in_the_header_and_in_the_metadata_bag() {
     let stores = Stores::open().await;
-    for store in [&stores.sqlite as &dyn SkillStore, &stores.house] {
+    for store in [&stores.sqlite as &dyn SkillStore, &stores.own] {
         let options = StoreOptions { metadata_bag: bag(json!({"tags": ["Red"], "size": 1})), ..by("ann") };
         granted(store.store("note", "# Tags: blue\n", options).await);
         // Without a bag, the earlier one stays.
@@ -54,7 +54,7 @@ async fn tags_are_found_in_the_header_and_in_the_metadata_bag() {
 #[tokio::test]
 async fn a_metadata_bag_over_its_size_is_refused() {
     let stores = Stores::open().await;
-    for store in [&stores.sqlite as &dyn SkillStore, &stores.house] {
+    for store in [&stores.sqlite as &dyn SkillStore, &stores.own] {
         for large in [
             json!({"text": "x".repeat(METADATA_BYTES)}),
             json!({"tags": vec!["x"; TAGS + 1]}),

@@ -45,12 +45,12 @@ async fn vectors_version_token_sqlite() {
 
 /// The server's own token is a number that never comes again. It moves where the recorded one does.
 #[tokio::test]
-async fn vectors_version_token_house() {
+async fn vectors_version_token_ledger() {
     let stores = Stores::open().await;
     let mut before: Option<(String, Value)> = None;
     for case in list(&contract("version-token.json")["sqlite"]) {
-        steps(&stores.house, text(&case, "step")).await;
-        let now = (token(&stores.house).await, case["token"].clone());
+        steps(&stores.own, text(&case, "step")).await;
+        let now = (token(&stores.own).await, case["token"].clone());
         if let Some(before) = before.replace(now.clone()) {
             assert_eq!(before.0 == now.0, before.1 == now.1, "{case}");
         }

@@ -12,7 +12,9 @@ use posthouse_wire::TenantId;
 use serde_json::{Map, Value, json};
 use skill::Status;
 
-use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill, ShelvedSkills};
+use super::{
+    BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendStore, BackendWrite, SkillBackend,
+};
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, VersionInfo};
 use crate::skill_store::StoreFeatures;
@@ -23,9 +25,9 @@ use crate::write_rules::{WriteRules, is_skill_name};
 const PAGE: u32 = 1000;
 
 /// The skills of one tenant in the ledger.
-pub type HouseSkillStore = ShelvedSkills<HouseShelf>;
+pub type LedgerSkillStore = BackendStore<LedgerBackend>;
 
-pub struct HouseShelf {
+pub struct LedgerBackend {
     skills: Arc<dyn Skills>,
     usage: Arc<dyn Usage>,
     tenant: TenantId,
@@ -40,17 +42,17 @@ pub enum SkillRestored {
     NameTaken,
 }
 
-impl HouseSkillStore {
+impl LedgerSkillStore {
     pub fn open(ledger: &Ledger, tenant: TenantId, timepiece: Timepiece) -> Self {
         let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
-        let shelf = HouseShelf { skills: ledger.skills(), usage: ledger.usage(), tenant, rules };
-        Self::new(shelf, timepiece)
+        let backend = LedgerBackend { skills: ledger.skills(), usage: ledger.usage(), tenant, rules };
+        Self::new(backend, timepiece)
     }
 
     /// Restores a skill that was deleted in the last 30 days, with its history.
     pub async fn restore(&self, name: &str) -> Result<Result<SkillRestored, StoreRefusal>, Fault> {
         let restored = match is_skill_name(name) {
-            true => self.shelf.skills.restore_skill(&self.shelf.tenant, name).await?,
+            true => self.backend.skills.restore_skill(&self.backend.tenant, name).await?,
             false => RestoredSkill::NotFound,
         };
         Ok(self.refused(match restored {
@@ -66,11 +68,11 @@ const TOO_MANY: RefusalReason = RefusalReason::QuotaExceeded { what: "number of 
 const NO_ROOM: RefusalReason = RefusalReason::QuotaExceeded { what: "storage" };
 
 #[async_trait]
-impl Shelf for HouseShelf {
+impl SkillBackend for LedgerBackend {
     type Mark = SkillSeq;
 
     fn implementation(&self) -> &'static str {
-        "HouseSkillStore"
+        "LedgerSkillStore"
     }
 
     fn features(&self) -> StoreFeatures {
@@ -95,25 +97,25 @@ impl Shelf for HouseShelf {
         if self.usage.of_tenant(&self.tenant).has_room() { Ok(()) } else { Err(NO_ROOM) }
     }
 
-    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<SkillSeq>>> {
+    async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<SkillSeq>>> {
         let found = self.skills.skill(&self.tenant, name).await?;
-        Ok(found.map(shelved).transpose())
+        Ok(found.map(backend_skill).transpose())
     }
 
     async fn find_body(
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> ShelfAnswer<Option<ShelvedBody<SkillSeq>>> {
+    ) -> BackendAnswer<Option<BackendBody<SkillSeq>>> {
         let found = self.skills.skill_body(&self.tenant, name, version).await?;
         Ok(found
             .map(|found| {
-                Ok(ShelvedBody { skill: shelved(found.skill)?, body: found.body.map(|body| body.text) })
+                Ok(BackendBody { skill: backend_skill(found.skill)?, body: found.body.map(|body| body.text) })
             })
             .transpose())
     }
 
-    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>> {
+    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
         let mut listed: Vec<SkillMeta> = Vec::new();
         loop {
             let after = listed.last().map(|skill| skill.name.as_str());
@@ -131,7 +133,7 @@ impl Shelf for HouseShelf {
         }
     }
 
-    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>> {
+    async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
         let (mut lines, mut after) = (Vec::new(), SkillSeq(0));
         loop {
             let page = self.skills.skill_history(&self.tenant, name, after, PAGE).await?;
@@ -149,11 +151,15 @@ impl Shelf for HouseShelf {
         }
     }
 
-    async fn replace(&self, expected: Option<SkillSeq>, write: ShelfWrite) -> ShelfAnswer<ShelfReplaced> {
+    async fn replace(
+        &self,
+        expected: Option<SkillSeq>,
+        write: BackendWrite,
+    ) -> BackendAnswer<BackendReplaced> {
         let replaced = self.skills.replace_skill(&self.tenant, expected, replacement(write)).await?;
         Ok(match replaced {
-            ReplacedSkill::Replaced(_) => Ok(ShelfReplaced::Replaced),
-            ReplacedSkill::Changed => Ok(ShelfReplaced::Changed),
+            ReplacedSkill::Replaced(_) => Ok(BackendReplaced::Replaced),
+            ReplacedSkill::Changed => Ok(BackendReplaced::Changed),
             ReplacedSkill::TooMany => Err(TOO_MANY),
             ReplacedSkill::NoTenant => {
                 Err(RefusalReason::ReadOnly { why: "the tenant was removed".to_owned() })
@@ -161,18 +167,18 @@ impl Shelf for HouseShelf {
         })
     }
 
-    async fn delete(&self, name: &str) -> ShelfAnswer<bool> {
+    async fn delete(&self, name: &str) -> BackendAnswer<bool> {
         Ok(Ok(self.skills.delete_skill(&self.tenant, name).await?))
     }
 
-    async fn token(&self) -> ShelfAnswer<String> {
+    async fn token(&self) -> BackendAnswer<String> {
         let revision = self.skills.skill_revision(&self.tenant).await?;
         Ok(Ok(format!("{}-{}", revision.number, revision.moved.millis())))
     }
 }
 
-fn shelved(skill: StoredSkill) -> Result<ShelvedSkill<SkillSeq>, RefusalReason> {
-    Ok(ShelvedSkill { mark: skill.seq, meta: meta(skill.record)? })
+fn backend_skill(skill: StoredSkill) -> Result<BackendSkill<SkillSeq>, RefusalReason> {
+    Ok(BackendSkill { mark: skill.seq, meta: meta(skill.record)? })
 }
 
 fn meta(record: SkillRecord) -> Result<SkillMeta, RefusalReason> {
@@ -204,8 +210,8 @@ fn version_info(name: &str, line: SkillHistoryLine) -> Result<VersionInfo, Refus
     })
 }
 
-fn replacement(write: ShelfWrite) -> SkillReplacement {
-    let ShelfWrite { meta, body, line } = write;
+fn replacement(write: BackendWrite) -> SkillReplacement {
+    let BackendWrite { meta, body, line } = write;
     let updated = Moment::from_seconds(meta.updated_at);
     SkillReplacement {
         record: SkillRecord {

@@ -1,4 +1,4 @@
-//! A store over a shelf: decides every write by the shared rules, and repeats it if the skill was changed in between.
+//! A store over a backend: decides every write by the shared rules, and repeats it if the skill was changed in between.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use posthouse_time::Timepiece;
 use serde_json::{Map, Value};
 use skill::{ContentHash, Status};
 
-use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill};
+use super::{BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendWrite, SkillBackend};
 use crate::approval_policy::ApprovalPolicy;
 use crate::skill_filter::{PreparedFilter, SkillFilter};
 use crate::skill_meta::{SkillMeta, SkillSource, SkillSummary, VersionInfo};
@@ -15,26 +15,26 @@ use crate::skill_store::{SkillStore, StoreAnswer, StoreFeatures, StoreManifest, 
 use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
 use crate::write_rules::{self, is_skill_name};
 
-/// How often a write is repeated because others changed the skill in between.
+/// How often a write is attempted before it is refused because others keep changing the skill.
 const ATTEMPTS: usize = 100;
 
-/// A store of skills on a shelf. Clones share the shelf.
-pub struct ShelvedSkills<S> {
-    pub(super) shelf: Arc<S>,
+/// A store of skills on a backend. Clones share the backend.
+pub struct BackendStore<S> {
+    pub(super) backend: Arc<S>,
     timepiece: Timepiece,
     approval: ApprovalPolicy,
 }
 
-impl<S> Clone for ShelvedSkills<S> {
+impl<S> Clone for BackendStore<S> {
     fn clone(&self) -> Self {
-        let Self { shelf, timepiece, approval } = self;
-        Self { shelf: Arc::clone(shelf), timepiece: timepiece.clone(), approval: approval.clone() }
+        let Self { backend, timepiece, approval } = self;
+        Self { backend: Arc::clone(backend), timepiece: timepiece.clone(), approval: approval.clone() }
     }
 }
 
-impl<S> ShelvedSkills<S> {
-    pub(super) fn new(shelf: S, timepiece: Timepiece) -> Self {
-        Self { shelf: Arc::new(shelf), timepiece, approval: ApprovalPolicy::Open }
+impl<S> BackendStore<S> {
+    pub(super) fn new(backend: S, timepiece: Timepiece) -> Self {
+        Self { backend: Arc::new(backend), timepiece, approval: ApprovalPolicy::Open }
     }
 
     /// The same store for a caller whose tenant has this approval policy. A new store is open.
@@ -43,20 +43,20 @@ impl<S> ShelvedSkills<S> {
     }
 }
 
-impl<S: Shelf> ShelvedSkills<S> {
+impl<S: SkillBackend> BackendStore<S> {
     pub(super) fn refused<T>(&self, answer: Result<T, RefusalReason>) -> Result<T, StoreRefusal> {
-        answer.map_err(|reason| StoreRefusal { implementation: self.shelf.implementation(), reason })
+        answer.map_err(|reason| StoreRefusal { implementation: self.backend.implementation(), reason })
     }
 
     async fn find_named(
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> ShelfAnswer<ShelvedBody<<S as Shelf>::Mark>> {
+    ) -> BackendAnswer<BackendBody<<S as SkillBackend>::Mark>> {
         if !is_skill_name(name) {
             return Ok(Err(RefusalReason::not_found(name)));
         }
-        let found = self.shelf.find_body(name, version).await?;
+        let found = self.backend.find_body(name, version).await?;
         Ok(found.and_then(|found| found.ok_or_else(|| RefusalReason::not_found(name))))
     }
 
@@ -65,13 +65,13 @@ impl<S: Shelf> ShelvedSkills<S> {
         name: &str,
         source: &str,
         options: &StoreOptions,
-    ) -> ShelfAnswer<Option<VersionInfo>> {
-        let current = match self.shelf.find(name).await? {
+    ) -> BackendAnswer<Option<VersionInfo>> {
+        let current = match self.backend.find(name).await? {
             Ok(current) => current,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let meta = current.as_ref().map(|current| &current.meta);
-        let rules = self.shelf.rules();
+        let rules = self.backend.rules();
         let decided = write_rules::decide_write(rules, &self.approval, source, options, name, meta);
         let decided = match decided {
             Ok(decided) => decided,
@@ -88,8 +88,8 @@ impl<S: Shelf> ShelvedSkills<S> {
         self.write(name, current, new).await
     }
 
-    async fn try_update_status(&self, name: &str, status: Status) -> ShelfAnswer<Option<VersionInfo>> {
-        let ShelvedBody { skill, body } = match self.find_named(name, None).await? {
+    async fn try_update_status(&self, name: &str, status: Status) -> BackendAnswer<Option<VersionInfo>> {
+        let BackendBody { skill, body } = match self.find_named(name, None).await? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -114,16 +114,16 @@ impl<S: Shelf> ShelvedSkills<S> {
     async fn write(
         &self,
         name: &str,
-        current: Option<ShelvedSkill<S::Mark>>,
+        current: Option<BackendSkill<S::Mark>>,
         new: NewState,
-    ) -> ShelfAnswer<Option<VersionInfo>> {
+    ) -> BackendAnswer<Option<VersionInfo>> {
         let write =
             new.over(name, current.as_ref().map(|current| &current.meta), self.timepiece.now().seconds());
         let line = write.line.clone();
-        let replaced = self.shelf.replace(current.map(|current| current.mark), write).await?;
+        let replaced = self.backend.replace(current.map(|current| current.mark), write).await?;
         Ok(replaced.map(|replaced| match replaced {
-            ShelfReplaced::Replaced => Some(line),
-            ShelfReplaced::Changed => None,
+            BackendReplaced::Replaced => Some(line),
+            BackendReplaced::Changed => None,
         }))
     }
 }
@@ -140,7 +140,7 @@ struct NewState {
 
 impl NewState {
     /// The times change only together with what they are the times of, so that a repeat changes nothing.
-    fn over(self, name: &str, current: Option<&SkillMeta>, now: i64) -> ShelfWrite {
+    fn over(self, name: &str, current: Option<&SkillMeta>, now: i64) -> BackendWrite {
         let hash = ContentHash::of(&self.body);
         let (version, content_hash) = (hash.version().to_owned(), hash.as_str().to_owned());
         let is_same = |current: &&SkillMeta| {
@@ -171,23 +171,23 @@ impl NewState {
             changed_at: now,
             changed_by: self.changed_by,
         };
-        ShelfWrite { meta, body: self.body, line }
+        BackendWrite { meta, body: self.body, line }
     }
 }
 
 #[async_trait]
-impl<S: Shelf> SkillStore for ShelvedSkills<S> {
+impl<S: SkillBackend> SkillStore for BackendStore<S> {
     fn implementation(&self) -> &'static str {
-        self.shelf.implementation()
+        self.backend.implementation()
     }
 
     fn features(&self) -> StoreFeatures {
-        self.shelf.features()
+        self.backend.features()
     }
 
     async fn load(&self, name: &str, version: Option<&str>) -> StoreAnswer<SkillSource> {
         let found = self.find_named(name, version).await?;
-        let loaded = found.and_then(|ShelvedBody { skill, body }| match (body, version) {
+        let loaded = found.and_then(|BackendBody { skill, body }| match (body, version) {
             (Some(source), _) => {
                 let hash = ContentHash::of(&source);
                 Ok(SkillSource {
@@ -211,7 +211,7 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(self.refused(Err(refusal))),
         };
-        let listed = self.shelf.list().await?;
+        let listed = self.backend.list().await?;
         Ok(self.refused(listed.map(|skills| prepared.apply(skills))))
     }
 
@@ -219,7 +219,7 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
         if !is_skill_name(name) {
             return Ok(self.refused(Err(RefusalReason::not_found(name))));
         }
-        let found = self.shelf.find(name).await?;
+        let found = self.backend.find(name).await?;
         let meta = found.and_then(|found| found.ok_or_else(|| RefusalReason::not_found(name)));
         Ok(self.refused(meta.map(|skill| skill.meta)))
     }
@@ -228,7 +228,7 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
         if !is_skill_name(name) {
             return Ok(self.refused(Err(RefusalReason::not_found(name))));
         }
-        let lines = self.shelf.history(name).await?;
+        let lines = self.backend.history(name).await?;
         let lines = lines.and_then(|lines| match lines.is_empty() {
             true => Err(RefusalReason::not_found(name)),
             false => Ok(lines),
@@ -237,8 +237,8 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
     }
 
     async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo> {
-        let checked = write_rules::check_request(self.shelf.rules(), name, source, &options);
-        if let Err(refusal) = checked.and_then(|()| self.shelf.quota()) {
+        let checked = write_rules::check_request(self.backend.rules(), name, source, &options);
+        if let Err(refusal) = checked.and_then(|()| self.backend.quota()) {
             return Ok(self.refused(Err(refusal)));
         }
         for _ in 0..ATTEMPTS {
@@ -254,7 +254,7 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
         if !is_skill_name(name) {
             return Ok(self.refused(Err(RefusalReason::not_found(name))));
         }
-        let deleted = self.shelf.delete(name).await?;
+        let deleted = self.backend.delete(name).await?;
         Ok(self.refused(deleted.and_then(|deleted| match deleted {
             true => Ok(()),
             false => Err(RefusalReason::not_found(name)),
@@ -263,7 +263,7 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
 
     async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo> {
         // A tenant without storage can still stop a skill.
-        if let (false, Err(refusal)) = (status == Status::Disabled, self.shelf.quota()) {
+        if let (false, Err(refusal)) = (status == Status::Disabled, self.backend.quota()) {
             return Ok(self.refused(Err(refusal)));
         }
         for _ in 0..ATTEMPTS {
@@ -276,10 +276,10 @@ impl<S: Shelf> SkillStore for ShelvedSkills<S> {
     }
 
     async fn manifest(&self) -> StoreAnswer<StoreManifest> {
-        Ok(Ok(StoreManifest { capabilities_version: "1", manifest: self.shelf.manifest() }))
+        Ok(Ok(StoreManifest { capabilities_version: "1", manifest: self.backend.manifest() }))
     }
 
     async fn version(&self) -> StoreAnswer<Option<String>> {
-        Ok(self.refused(self.shelf.token().await?).map(Some))
+        Ok(self.refused(self.backend.token().await?).map(Some))
     }
 }

@@ -8,9 +8,11 @@ use posthouse_time::Timepiece;
 use serde_json::{Map, Value, json};
 use skill::{Status, status_of};
 
-use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill, ShelvedSkills};
+use super::{
+    BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendStore, BackendWrite, SkillBackend,
+};
+use crate::backend::change_token::token_of;
 use crate::fault::Fault;
-use crate::shelf::change_token::token_of;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
 use crate::skill_store::StoreFeatures;
 use crate::write_rules::{WriteRules, is_skill_name};
@@ -22,9 +24,9 @@ const PAGE: u32 = 200;
 const AUTHOR: &str = "author";
 
 /// Skills in a SQLite file.
-pub type SqliteSkillStore = ShelvedSkills<SqliteShelf>;
+pub type SqliteSkillStore = BackendStore<SqliteBackend>;
 
-pub struct SqliteShelf {
+pub struct SqliteBackend {
     database: SkillDatabase,
     rules: WriteRules,
 }
@@ -42,7 +44,7 @@ impl SqliteSkillStore {
         Ok(match SkillDatabase::open(file).await? {
             OpenedSkillDatabase::Opened(database) => {
                 let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
-                OpenedSqlite::Opened(Self::new(SqliteShelf { database, rules }, timepiece))
+                OpenedSqlite::Opened(Self::new(SqliteBackend { database, rules }, timepiece))
             }
             OpenedSkillDatabase::OtherShape(why) => OpenedSqlite::OtherShape(why),
         })
@@ -50,7 +52,7 @@ impl SqliteSkillStore {
 }
 
 #[async_trait]
-impl Shelf for SqliteShelf {
+impl SkillBackend for SqliteBackend {
     /// Other programs write rows without numbers, so the whole row is compared.
     type Mark = SkillDatabaseRow;
 
@@ -81,16 +83,16 @@ impl Shelf for SqliteShelf {
         ])
     }
 
-    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<SkillDatabaseRow>>> {
+    async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<SkillDatabaseRow>>> {
         let row = self.database.row(name).await?;
-        Ok(Ok(row.map(|row| ShelvedSkill { meta: meta(&row), mark: row })))
+        Ok(Ok(row.map(|row| BackendSkill { meta: meta(&row), mark: row })))
     }
 
     async fn find_body(
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> ShelfAnswer<Option<ShelvedBody<SkillDatabaseRow>>> {
+    ) -> BackendAnswer<Option<BackendBody<SkillDatabaseRow>>> {
         let Some(row) = self.database.row(name).await? else { return Ok(Ok(None)) };
         let body = match version {
             Some(version) if version != row.version => {
@@ -98,10 +100,10 @@ impl Shelf for SqliteShelf {
             }
             _ => Some(row.source.clone()),
         };
-        Ok(Ok(Some(ShelvedBody { skill: ShelvedSkill { meta: meta(&row), mark: row }, body })))
+        Ok(Ok(Some(BackendBody { skill: BackendSkill { meta: meta(&row), mark: row }, body })))
     }
 
-    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>> {
+    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
         let (mut listed, mut after) = (Vec::new(), None::<String>);
         loop {
             let page = self.database.rows(after.as_deref(), PAGE).await?;
@@ -114,7 +116,7 @@ impl Shelf for SqliteShelf {
         }
     }
 
-    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>> {
+    async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
         if self.database.row(name).await?.is_none() {
             return Ok(Ok(Vec::new()));
         }
@@ -125,18 +127,18 @@ impl Shelf for SqliteShelf {
     async fn replace(
         &self,
         expected: Option<SkillDatabaseRow>,
-        write: ShelfWrite,
-    ) -> ShelfAnswer<ShelfReplaced> {
+        write: BackendWrite,
+    ) -> BackendAnswer<BackendReplaced> {
         let (row, line) = rows(write);
         let replaced = self.database.replace(expected, row, line).await?;
-        Ok(Ok(if replaced { ShelfReplaced::Replaced } else { ShelfReplaced::Changed }))
+        Ok(Ok(if replaced { BackendReplaced::Replaced } else { BackendReplaced::Changed }))
     }
 
-    async fn delete(&self, name: &str) -> ShelfAnswer<bool> {
+    async fn delete(&self, name: &str) -> BackendAnswer<bool> {
         Ok(Ok(self.database.delete(name).await?))
     }
 
-    async fn token(&self) -> ShelfAnswer<String> {
+    async fn token(&self) -> BackendAnswer<String> {
         let skills = self.database.fingerprints().await?;
         Ok(Ok(token_of(skills.iter().map(|(name, status, version)| format!("{name}:{status}:{version}")))))
     }
@@ -173,8 +175,8 @@ fn version_info(name: &str, row: SkillVersionRow) -> VersionInfo {
     }
 }
 
-fn rows(write: ShelfWrite) -> (SkillDatabaseRow, SkillVersionRow) {
-    let ShelfWrite { meta, body, line } = write;
+fn rows(write: BackendWrite) -> (SkillDatabaseRow, SkillVersionRow) {
+    let BackendWrite { meta, body, line } = write;
     let mut bag = meta.metadata_bag.unwrap_or_default();
     if let Some(author) = meta.author {
         bag.insert(AUTHOR.to_owned(), Value::String(author));

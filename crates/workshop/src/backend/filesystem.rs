@@ -11,7 +11,9 @@ use skill::{ContentHash, status_of};
 
 use super::change_token::token_of;
 use super::skill_folder::{FileTrouble, FoundText, ListedFile, SkillFolder};
-use super::{Shelf, ShelfAnswer, ShelfReplaced, ShelfWrite, ShelvedBody, ShelvedSkill, ShelvedSkills};
+use super::{
+    BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendStore, BackendWrite, SkillBackend,
+};
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
 use crate::skill_store::StoreFeatures;
@@ -21,9 +23,9 @@ use crate::write_rules::WriteRules;
 const YOUNG: i64 = 2000;
 
 /// Skills in a folder.
-pub type FilesystemSkillStore = ShelvedSkills<FilesystemShelf>;
+pub type FilesystemSkillStore = BackendStore<FilesystemBackend>;
 
-pub struct FilesystemShelf {
+pub struct FilesystemBackend {
     folder: Arc<LockedFolder>,
     timepiece: Timepiece,
     rules: WriteRules,
@@ -65,8 +67,8 @@ impl FilesystemSkillStore {
             keeps_metadata: false,
         };
         let folder = LockedFolder { folder: SkillFolder(root), writing: Mutex::new(()) };
-        let shelf = FilesystemShelf { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
-        Self::new(shelf, timepiece)
+        let backend = FilesystemBackend { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
+        Self::new(backend, timepiece)
     }
 }
 
@@ -77,9 +79,9 @@ pub struct FileMark {
     author: Option<String>,
 }
 
-impl FilesystemShelf {
+impl FilesystemBackend {
     /// Runs work on a blocking thread.
-    async fn run<T, W>(&self, work: W) -> ShelfAnswer<T>
+    async fn run<T, W>(&self, work: W) -> BackendAnswer<T>
     where
         T: Send + 'static,
         W: FnOnce(&LockedFolder) -> Result<T, FileTrouble> + Send + 'static,
@@ -95,7 +97,7 @@ impl FilesystemShelf {
 }
 
 #[async_trait]
-impl Shelf for FilesystemShelf {
+impl SkillBackend for FilesystemBackend {
     type Mark = FileMark;
 
     fn implementation(&self) -> &'static str {
@@ -121,7 +123,7 @@ impl Shelf for FilesystemShelf {
         Map::from_iter([("kind".to_owned(), json!("filesystem")), ("root_dir".to_owned(), json!(root))])
     }
 
-    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<FileMark>>> {
+    async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<FileMark>>> {
         let found = self.find_body(name, None).await?;
         Ok(found.map(|found| found.map(|found| found.skill)))
     }
@@ -131,31 +133,31 @@ impl Shelf for FilesystemShelf {
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> ShelfAnswer<Option<ShelvedBody<FileMark>>> {
+    ) -> BackendAnswer<Option<BackendBody<FileMark>>> {
         let (name, version) = (name.to_owned(), version.map(str::to_owned));
         self.run(move |LockedFolder { folder, .. }| {
             let Some(found) = folder.read(&name)? else { return Ok(None) };
-            let skill = shelved(folder, &name, &found)?;
+            let skill = backend_skill(folder, &name, &found)?;
             let is_asked = version.is_none_or(|version| version == skill.meta.version);
-            Ok(Some(ShelvedBody { skill, body: is_asked.then_some(found.body) }))
+            Ok(Some(BackendBody { skill, body: is_asked.then_some(found.body) }))
         })
         .await
     }
 
-    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>> {
+    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
         self.run(|LockedFolder { folder, .. }| {
             let files = folder.files()?.unwrap_or_default();
             let meta = |file: ListedFile| {
                 // A file that cannot be read is left out, and so is one that has gone.
                 let found = folder.read(&file.name).ok()??;
-                shelved(folder, &file.name, &found).ok().map(|skill| skill.meta)
+                backend_skill(folder, &file.name, &found).ok().map(|skill| skill.meta)
             };
             Ok(files.into_iter().filter_map(meta).collect())
         })
         .await
     }
 
-    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>> {
+    async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
         let name = name.to_owned();
         self.run(move |LockedFolder { folder, .. }| {
             let Some(found) = folder.read(&name)? else { return Ok(Vec::new()) };
@@ -165,24 +167,28 @@ impl Shelf for FilesystemShelf {
         .await
     }
 
-    async fn replace(&self, expected: Option<FileMark>, write: ShelfWrite) -> ShelfAnswer<ShelfReplaced> {
+    async fn replace(
+        &self,
+        expected: Option<FileMark>,
+        write: BackendWrite,
+    ) -> BackendAnswer<BackendReplaced> {
         self.run(move |LockedFolder { folder, writing }| {
             let _writing = writing.lock();
             let name = &write.meta.name;
             let current = match folder.read(name)? {
-                Some(found) => Some(shelved(folder, name, &found)?.mark),
+                Some(found) => Some(backend_skill(folder, name, &found)?.mark),
                 None => None,
             };
             if current != expected {
-                return Ok(ShelfReplaced::Changed);
+                return Ok(BackendReplaced::Changed);
             }
             folder.write(name, &write.body, &write.line, current.is_none())?;
-            Ok(ShelfReplaced::Replaced)
+            Ok(BackendReplaced::Replaced)
         })
         .await
     }
 
-    async fn delete(&self, name: &str) -> ShelfAnswer<bool> {
+    async fn delete(&self, name: &str) -> BackendAnswer<bool> {
         let name = name.to_owned();
         self.run(move |LockedFolder { folder, writing }| {
             let _writing = writing.lock();
@@ -191,9 +197,9 @@ impl Shelf for FilesystemShelf {
         .await
     }
 
-    /// Files by name and time of change, as in the reference. Size and content of young files are added: they can change
-    /// again without another time of change.
-    async fn token(&self) -> ShelfAnswer<String> {
+    /// The token covers the name and modification time of each file, as in the reference. For a recently changed file it
+    /// also covers size and content, because a second change may leave the same modification time.
+    async fn token(&self) -> BackendAnswer<String> {
         let now = self.timepiece.now().millis();
         self.run(move |LockedFolder { folder, .. }| {
             let Some(files) = folder.files()? else { return Ok("empty".to_owned()) };
@@ -212,11 +218,11 @@ impl Shelf for FilesystemShelf {
     }
 }
 
-fn shelved(
+fn backend_skill(
     folder: &SkillFolder,
     name: &str,
     found: &FoundText,
-) -> Result<ShelvedSkill<FileMark>, FileTrouble> {
+) -> Result<BackendSkill<FileMark>, FileTrouble> {
     let hash = ContentHash::of(&found.body);
     let author = folder.author(name)?;
     let changed = found.modified.div_euclid(1000);
@@ -232,7 +238,7 @@ fn shelved(
         author: author.clone(),
         metadata_bag: None,
     };
-    Ok(ShelvedSkill { meta, mark: FileMark { content_hash: hash.as_str().to_owned(), author } })
+    Ok(BackendSkill { meta, mark: FileMark { content_hash: hash.as_str().to_owned(), author } })
 }
 
 /// The history of a file that was put into the folder by hand.

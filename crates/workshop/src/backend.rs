@@ -1,12 +1,12 @@
 //! The three stores: one implementation of the contract, over what differs between them.
 //!
-//! A [`Shelf`] reads skills and replaces one that nobody changed in between. [`ShelvedSkills`] makes a store of it: it
+//! A [`SkillBackend`] reads skills and replaces one that nobody changed in between. [`BackendStore`] makes a store of it: it
 //! decides every write by the shared rules and repeats it if the skill was changed.
 
+mod backend_store;
 mod change_token;
 mod filesystem;
-mod house;
-mod shelved_skills;
+mod ledger_backend;
 mod skill_folder;
 mod sqlite;
 
@@ -18,35 +18,35 @@ use crate::skill_meta::{SkillMeta, VersionInfo};
 use crate::skill_store::StoreFeatures;
 use crate::store_refusal::RefusalReason;
 use crate::write_rules::WriteRules;
-pub use filesystem::{FilesystemSettings, FilesystemShelf, FilesystemSkillStore};
-pub use house::{HouseShelf, HouseSkillStore, SkillRestored};
-pub use shelved_skills::ShelvedSkills;
-pub use sqlite::{OpenedSqlite, SqliteShelf, SqliteSkillStore};
+pub use backend_store::BackendStore;
+pub use filesystem::{FilesystemBackend, FilesystemSettings, FilesystemSkillStore};
+pub use ledger_backend::{LedgerBackend, LedgerSkillStore, SkillRestored};
+pub use sqlite::{OpenedSqlite, SqliteBackend, SqliteSkillStore};
 
 /// An answer or a refusal without the name of the store, or a fault.
-pub type ShelfAnswer<T> = Result<Result<T, RefusalReason>, Fault>;
+pub type BackendAnswer<T> = Result<Result<T, RefusalReason>, Fault>;
 
-/// A skill as a shelf read it. The mark tells whether it was changed since.
-pub struct ShelvedSkill<M> {
+/// A skill as a backend read it. The mark tells whether it was changed since.
+pub struct BackendSkill<M> {
     pub meta: SkillMeta,
     pub mark: M,
 }
 
-/// A skill with a text: the one that was asked for, if the shelf holds it.
-pub struct ShelvedBody<M> {
-    pub skill: ShelvedSkill<M>,
+/// A skill, and the text of the requested version if it is kept.
+pub struct BackendBody<M> {
+    pub skill: BackendSkill<M>,
     pub body: Option<String>,
 }
 
 /// A skill as it is to be written.
 #[derive(Clone)]
-pub struct ShelfWrite {
+pub struct BackendWrite {
     pub meta: SkillMeta,
     pub body: String,
     pub line: VersionInfo,
 }
 
-pub enum ShelfReplaced {
+pub enum BackendReplaced {
     Replaced,
     /// The skill is not as it was read.
     Changed,
@@ -54,7 +54,7 @@ pub enum ShelfReplaced {
 
 /// Where skills are kept. Names have been checked before they get here.
 #[async_trait]
-pub trait Shelf: Send + Sync + 'static {
+pub trait SkillBackend: Send + Sync + 'static {
     /// What tells whether a skill was changed.
     type Mark: Clone + Send + Sync;
 
@@ -62,24 +62,28 @@ pub trait Shelf: Send + Sync + 'static {
     fn features(&self) -> StoreFeatures;
     fn rules(&self) -> &WriteRules;
     fn manifest(&self) -> Map<String, Value>;
-    /// Why nothing more can be stored, if so.
+    /// Refuses if the tenant has no storage left.
     fn quota(&self) -> Result<(), RefusalReason> {
         Ok(())
     }
-    async fn find(&self, name: &str) -> ShelfAnswer<Option<ShelvedSkill<Self::Mark>>>;
+    async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<Self::Mark>>>;
     /// A skill with the text of this version, or with its current text.
     async fn find_body(
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> ShelfAnswer<Option<ShelvedBody<Self::Mark>>>;
+    ) -> BackendAnswer<Option<BackendBody<Self::Mark>>>;
     /// All skills that can be read, in the order of the bytes of their names.
-    async fn list(&self) -> ShelfAnswer<Vec<SkillMeta>>;
+    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>>;
     /// Empty if there is no such skill.
-    async fn history(&self, name: &str) -> ShelfAnswer<Vec<VersionInfo>>;
-    /// Writes a skill if it is still as the mark says; None stands for no skill.
-    async fn replace(&self, expected: Option<Self::Mark>, write: ShelfWrite) -> ShelfAnswer<ShelfReplaced>;
+    async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>>;
+    /// Writes a skill if it is still as the mark says; `None` means that there must be no such skill yet.
+    async fn replace(
+        &self,
+        expected: Option<Self::Mark>,
+        write: BackendWrite,
+    ) -> BackendAnswer<BackendReplaced>;
     /// False if there is no such skill.
-    async fn delete(&self, name: &str) -> ShelfAnswer<bool>;
-    async fn token(&self) -> ShelfAnswer<String>;
+    async fn delete(&self, name: &str) -> BackendAnswer<bool>;
+    async fn token(&self) -> BackendAnswer<String>;
 }
