@@ -14,7 +14,7 @@ from scripted_model import PING, Turn
 
 PONG = re.compile(r"^pong (\S+)$", re.MULTILINE)
 # Longest time of an answer from the model through the agent to the server, on a busy machine.
-ON_ITS_WAY_S = 6.0
+ON_ITS_WAY_S = 4.0
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Account:
                 continue
             inside = [(start, stop) for start, stop in down if start - ON_ITS_WAY_S <= turn.finished <= stop]
             assert inside, f"{lost} not answered; the turn ended at {turn.finished}, the server was down {down}"
-            windows += inside[-1:]
+            windows += inside[:1]
             missing -= lost
         assert not missing, f"{missing} not answered, and no turn ended with an answer to them"
         return windows
