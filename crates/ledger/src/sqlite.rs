@@ -48,6 +48,7 @@ use std::sync::{Arc, OnceLock};
 
 use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, TenantId};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
@@ -343,6 +344,13 @@ fn prepare(db: &Connection) -> Result<(), Fault> {
     // Checkpoints run beside the writer, not inside a caller's commit.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.set_prepared_statement_cache_capacity(128);
+    keep_plans(db)
+}
+
+/// Makes plans independent of the bound values. Otherwise SQLite compiles some statements again for every execution: the
+/// cache of statements clears their values, and plans that looked at a value then count as outdated.
+fn keep_plans(db: &Connection) -> Result<(), Fault> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 

@@ -17,6 +17,11 @@ pub(super) const ATTEMPT: &str = "attempt";
 pub(super) const REVIVED: &str = "revived";
 pub(super) const MANUAL: &str = "manual";
 
+const INSERT: &str = "INSERT INTO fires
+       (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted, number)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time(),
+       1 + coalesce((SELECT max(number) FROM fires WHERE instance = ?2), 0))";
+
 /// A row to be written.
 pub(super) struct NewLine<'a> {
     at: Moment,
@@ -100,14 +105,7 @@ impl<'a> NewLine<'a> {
         if self.unsaid {
             return Ok(());
         }
-        db.prepare_cached(
-            "INSERT INTO fires
-               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted,
-                number)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time(),
-               1 + coalesce((SELECT max(number) FROM fires WHERE instance = ?2), 0))",
-        )?
-        .execute(params![
+        db.prepare_cached(INSERT)?.execute(params![
             self.at.millis(),
             self.instance,
             self.job,
@@ -253,4 +251,50 @@ pub(super) fn ending(db: &Connection, instance: &str, schedule: &str) -> rusqlit
     // A dead arm has a row of history, but it has not ended.
     let pending = PendingArm::of_job(db, instance, &job)?.is_some_and(|arm| arm.schedule == schedule);
     Ok((!pending).then_some(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_history_is_written_without_compiling_its_statement_again() {
+        let mut db = Connection::open_in_memory().unwrap();
+        crate::sqlite::prepare(&db).unwrap();
+        crate::sqlite::migrate::run(&mut db).unwrap();
+        db.execute_batch(
+            "PRAGMA foreign_keys = OFF;
+             INSERT INTO tenants (id, name, created) VALUES ('ten_acme', 'acme', 0);",
+        )
+        .unwrap();
+        db.create_scalar_function("ledger_time", 0, rusqlite::functions::FunctionFlags::SQLITE_UTF8, |_| {
+            Ok(0_i64)
+        })
+        .unwrap();
+        let mut compiled_again = 0;
+        for number in 0..5_i64 {
+            let mut insert = db.prepare_cached(INSERT).unwrap();
+            let (instance, dedup) = (format!("inst_{number}"), (number % 2 == 0).then_some("x"));
+            insert
+                .execute(params![
+                    number,
+                    instance,
+                    "j",
+                    "s",
+                    "f",
+                    "w",
+                    None::<u16>,
+                    None::<&str>,
+                    None::<i64>,
+                    None::<i64>,
+                    dedup,
+                    None::<i64>
+                ])
+                .unwrap();
+            compiled_again = insert.get_status(StatementStatus::RePrepare);
+        }
+        assert_eq!(compiled_again, 0);
+    }
 }
