@@ -79,6 +79,7 @@ pub struct Telegram {
     /// Built for the first call, because it reads the machine's certificates, which a server without bots does not
     /// need.
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
+    lookup: errand::SystemLookup,
     api_base: String,
     timepiece: Timepiece,
     chats: Cache<(BotId, i64), ChatInfo>,
@@ -100,6 +101,7 @@ impl Telegram {
     pub fn new(api_base: &str, timepiece: Timepiece) -> Self {
         Self {
             client: Arc::default(),
+            lookup: errand::SystemLookup::default(),
             api_base: api_base.to_owned(),
             timepiece,
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
@@ -108,6 +110,11 @@ impl Telegram {
             split_limits: egress::SplitLimits::default(),
             refused_tokens: refused_tokens::RefusedTokens::default(),
         }
+    }
+
+    /// The same with another resolver of host names, which counts from the first call on.
+    pub fn with_lookup(self, lookup: errand::SystemLookup) -> Self {
+        Self { client: Arc::default(), lookup, ..self }
     }
 
     /// The messages that `message` was split into; only itself, if it fitted into one.

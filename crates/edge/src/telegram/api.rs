@@ -150,8 +150,9 @@ impl Telegram {
                 // One connection per call. On a shared HTTP/2 connection, hanging calls could use up all streams and
                 // block the rest.
                 .http1_only()
-                // It resolves on threads of its own, so that a hanging lookup cannot block the ledger's readers.
-                .dns_resolver(Arc::new(errand::SystemLookup::default()))
+                // It resolves on threads of its own, a few per host. So a host whose lookups hang blocks neither the
+                // calls to other hosts nor the runtime's blocking threads.
+                .dns_resolver(Arc::new(self.lookup.clone()))
                 .connect_timeout(CONNECT)
                 // Shorter than Telegram's own idle timeout: a call written to a closing connection is lost.
                 .pool_idle_timeout(KEEP_IDLE)

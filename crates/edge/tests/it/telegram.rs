@@ -4,6 +4,7 @@ mod actors;
 mod health;
 mod intake;
 mod interactions;
+mod lookups;
 mod media;
 mod polling;
 mod quotas;
