@@ -56,7 +56,7 @@ impl Arms for Sqlite {
         job: &JobId,
     ) -> Result<Option<ArmKey>, Fault> {
         let (target, tenant, job) = (target.to_owned(), tenant.clone(), job.clone());
-        self.write(move |db| alarm::unset(db, &target, &tenant, &job)).await
+        self.write_for(owner(&tenant), move |db| alarm::unset(db, &target, &tenant, &job)).await
     }
 
     /// Without dead arms. An agent that misses one in the list arms it again, and that revives it.

@@ -26,8 +26,9 @@ impl Bindings for Sqlite {
         platform: Option<&Platform>,
         expires: Moment,
     ) -> Result<bool, Fault> {
+        let owner = self.tenant_of(of);
         let (of, platform) = (of.clone(), platform.cloned());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let minted = db.execute(
                 "INSERT INTO link_codes (hash, instance, platform, expires, ends)
                  SELECT ?1, id, ?3, ?4, ledger_time_at(?4) FROM instances WHERE id = ?2",
@@ -112,8 +113,9 @@ impl Bindings for Sqlite {
     }
 
     async fn unbind(&self, of: &InstanceId, platform: &Platform, user: &UserId) -> Result<bool, Fault> {
+        let owner = self.tenant_of(of);
         let (of, platform, user, now) = (of.clone(), platform.clone(), user.clone(), self.timepiece.now());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let gone = db.execute(
                 "DELETE FROM bindings WHERE platform = ?1 AND user = ?2 AND instance = ?3",
                 [platform.as_str(), user.as_str(), of.as_str()],
@@ -136,8 +138,9 @@ impl Bindings for Sqlite {
         platform: &Platform,
         user: &UserId,
     ) -> Result<bool, Fault> {
+        let owner = self.tenant_of(of);
         let (of, platform, user) = (of.clone(), platform.clone(), user.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let key = [platform.as_str(), user.as_str(), of.as_str()];
             if !is_bound(db, &of, &platform, &user)? {
                 return Ok(false);

@@ -11,8 +11,8 @@ use crate::{Fault, PLATFORMS_OF_AN_AGENT};
 #[async_trait]
 impl Principals for Sqlite {
     async fn set_principals(&self, of: &InstanceId, principals: AgentPrincipals) -> Result<bool, Fault> {
-        let of = of.clone();
-        self.write(move |db| {
+        let (owner, of) = (self.tenant_of(of), of.clone());
+        self.write_for(owner, move |db| {
             let AgentPrincipals { platform, policy, allowed } = &principals;
             let key = platform.as_ref().map_or("", Platform::as_str);
             let fits: bool = db.query_row(
@@ -110,8 +110,8 @@ impl Principals for Sqlite {
     }
 
     async fn clear_principals(&self, of: &InstanceId) -> Result<(), Fault> {
-        let of = of.clone();
-        self.write(move |db| clear(db, &of)).await
+        let (owner, of) = (self.tenant_of(of), of.clone());
+        self.write_for(owner, move |db| clear(db, &of)).await
     }
 }
 

@@ -11,7 +11,7 @@ use posthouse_wire::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::Sqlite;
+use super::{Sqlite, owner};
 use crate::Fault;
 use crate::vault::{
     CapabilityRecord, GatewayRecord, RedeemedCapability, Sealed, SealedSecret, Uses, VaultRecords,
@@ -163,7 +163,7 @@ impl VaultRecords for Sqlite {
     ) -> Result<Option<RedeemedCapability>, Fault> {
         let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
         let (action, timepiece) = (action.and_then(ActionId::bytes), self.timepiece.clone());
-        self.write(move |db| {
+        self.write_for(owner(&tenant), move |db| {
             let now = timepiece.now().millis();
             // The use is taken before the call that it is for. Only a call that certainly had no effect gives
             // it back.

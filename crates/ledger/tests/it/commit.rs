@@ -3,7 +3,10 @@
 use std::sync::{Arc, mpsc};
 
 use futures_util::future::BoxFuture;
-use ledger::{Appended, AttemptOutcome, Fault, Opened, Owner, RelevancePolicy, Sealed, Seq, TokenHash};
+use ledger::{
+    AgentPrincipals, Appended, AttemptOutcome, AuthorPolicy, Fault, Opened, Owner, RelevancePolicy, Sealed,
+    Seq, TokenHash,
+};
 use parking_lot::Mutex;
 use posthouse_wire::InstanceId;
 
@@ -95,6 +98,40 @@ stories! {
         })
         .await;
         assert!(commits >= 4, "{commits} commits for {FLOOD} policies");
+    }
+
+    async fn an_agent_that_manages_who_reaches_it_many_times_fills_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (ledger, heron) = (book.ledger.clone(), heron.clone());
+            let (expires, on) = (book.clock.now() + hours(1), "telegram".into());
+            let policy = AgentPrincipals { platform: None, policy: AuthorPolicy::OwnerOnly, allowed: Vec::new() };
+            let mut code = [0; 32];
+            code[..8].copy_from_slice(&number.to_be_bytes());
+            Box::pin(async move {
+                match number % 4 {
+                    0 => drop(ledger.bindings().mint_link_code(&heron, TokenHash(code), None, expires).await.unwrap()),
+                    1 => drop(ledger.bindings().unbind(&heron, &on, &"ada".into()).await.unwrap()),
+                    2 => drop(ledger.bindings().set_dm_default(&heron, &on, &"ada".into()).await.unwrap()),
+                    _ => drop(ledger.principals().set_principals(&heron, policy).await.unwrap()),
+                }
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} changes");
+    }
+
+    async fn follow_ups_without_a_capability_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (vault, heron) = (book.ledger.vault(), heron.clone());
+            let (session, kind) = (number.to_string().as_str().into(), "web.reply_token".into());
+            Box::pin(async move {
+                assert!(vault.redeem(&"ten_acme".into(), &heron, &session, &kind, None).await.unwrap().is_none());
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} follow-ups");
     }
 
     async fn a_room_with_many_messages_fills_no_commit_alone(book) {
