@@ -17,6 +17,7 @@ mod invitations;
 mod ledger_time;
 mod media;
 mod migrate;
+mod opening;
 mod outbox;
 mod pool;
 mod principals;
@@ -41,15 +42,13 @@ mod vault;
 mod write_queue;
 mod writer;
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, TenantId};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
@@ -63,7 +62,7 @@ use ledger_time::LedgerClock;
 use pool::Pool;
 use usage::UsageSums;
 use write_queue::JobTenant;
-use writer::{Writer, WriterCounts};
+use writer::Writer;
 
 /// Location of a ledger.
 #[derive(Clone, Debug)]
@@ -98,13 +97,12 @@ pub(crate) struct Sqlite {
     job_counts: Arc<JobCounts>,
 }
 
-/// Number of connections that read in parallel.
-const READERS: usize = 3;
-
 impl Ledger {
     /// Opens or creates the ledger and migrates its schema.
     pub async fn open(place: Location, timepiece: Timepiece) -> Result<Self, Fault> {
-        tokio::task::spawn_blocking(move || open(place, timepiece)).await.map_err(|_| Fault::Closed)?
+        tokio::task::spawn_blocking(move || opening::open(place, timepiece))
+            .await
+            .map_err(|_| Fault::Closed)?
     }
 
     pub fn inbox(&self) -> Arc<dyn Inbox> {
@@ -286,88 +284,6 @@ impl Ledger {
     pub fn commits(&self) -> u64 {
         self.0.writer.commits()
     }
-}
-
-fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
-    let (mut writing, reading, lock) = match &place {
-        Location::Memory => (Connection::open_in_memory()?, None, None),
-        Location::Folder(folder) => {
-            let lock = hold(folder)?;
-            let file = folder.join("ledger.db");
-            let writing = Connection::open_with_flags(
-                &file,
-                OpenFlags::SQLITE_OPEN_READ_WRITE
-                    | OpenFlags::SQLITE_OPEN_CREATE
-                    | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-            )?;
-            (writing, Some(file), Some(lock))
-        }
-    };
-    prepare(&writing)?;
-    migrate::run(&mut writing)?;
-    let clock = LedgerClock::start(&mut writing, &timepiece)?;
-    clock.install(&writing)?;
-    let pool = match &reading {
-        Some(file) => Some(Pool::open(file, READERS, &clock)?),
-        None => None,
-    };
-    let inbox_counts = InboxCounts::attach(&writing)?;
-    let usage = UsageSums::attach(&writing)?;
-    let job_counts = Arc::new(JobCounts::default());
-    let counts = WriterCounts {
-        inbox: Arc::clone(&inbox_counts),
-        usage: Arc::clone(&usage),
-        jobs: Arc::clone(&job_counts),
-    };
-    let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
-    Ok(Ledger(Arc::new(Sqlite {
-        pool,
-        writer,
-        timepiece,
-        clock,
-        follower: OnceLock::new(),
-        reads: AtomicU64::new(0),
-        inbox_counts,
-        usage,
-        job_counts,
-    })))
-}
-
-/// Settings of every connection. `synchronous=FULL` makes a commit survive a power loss.
-fn prepare(db: &Connection) -> Result<(), Fault> {
-    db.busy_timeout(std::time::Duration::from_secs(5))?;
-    db.pragma_update(None, "journal_mode", "WAL")?;
-    db.pragma_update(None, "synchronous", "FULL")?;
-    db.pragma_update(None, "foreign_keys", "ON")?;
-    db.pragma_update(None, "temp_store", "MEMORY")?;
-    db.pragma_update(None, "cache_size", -32_000)?;
-    // Checkpoints run beside the writer, not inside a caller's commit.
-    db.pragma_update(None, "wal_autocheckpoint", 0)?;
-    db.set_prepared_statement_cache_capacity(128);
-    keep_plans(db)
-}
-
-/// Makes plans independent of the bound values. Otherwise SQLite compiles some statements again for every execution: the
-/// cache of statements clears their values, and plans that looked at a value then count as outdated.
-fn keep_plans(db: &Connection) -> Result<(), Fault> {
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
-/// Locks the folder for this server. The lock is held by the kernel, so a killed server leaves none behind.
-fn hold(folder: &std::path::Path) -> Result<std::fs::File, Fault> {
-    let trouble = |error: std::io::Error| Fault::Storage(format!("{}: {error}", folder.display()));
-    // The folder holds messages of people, so only its owner may read a folder that the server creates.
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(trouble)?;
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(folder.join("house.lock"))
-        .map_err(trouble)?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| Fault::InUse(folder.display().to_string()))?;
-    Ok(file)
 }
 
 impl Sqlite {

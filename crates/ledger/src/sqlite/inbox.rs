@@ -1,6 +1,7 @@
 //! SQL of inboxes: entries, from their append to their end.
 
 pub(super) mod counts;
+mod dead_letters;
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use super::receipts::{self, CarriedReceipt};
 use super::{Sqlite, staleness};
 use crate::Fault;
 use crate::inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry,
-    FailedDelivery, Inbox, LOST, LimitReached, POISONED, Seq, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, Entry, FailedDelivery, Inbox,
+    LimitReached, Seq, Sighting, Unread,
 };
 use crate::roster::BotRef;
 
@@ -159,24 +160,7 @@ impl Inbox for Sqlite {
         let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
         let (of, entry) = (of.clone(), entry.clone());
         self.write_for(owner, move |db| {
-            let Some(id) = entry.bytes() else { return Ok(false) };
-            let (poison, loss) = match failure {
-                FailedDelivery::Poison => (1, 0),
-                FailedDelivery::ConnectionLost => (0, 1),
-            };
-            db.prepare_cached(
-                "UPDATE entries SET lost = lost + ?4,
-                   poisoned = poisoned + CASE WHEN ?4 = 1 AND lost + 1 >= ?5 THEN 1 ELSE ?3 END
-                 WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
-            )?
-            .execute(params![id, of.as_str(), poison, loss, LOST])?;
-            let died = db
-                .prepare_cached(
-                    "UPDATE entries SET fate = 'dead', ended = ?3, counted = ledger_time()
-                     WHERE id = ?1 AND instance = ?2 AND fate IS NULL AND poisoned >= ?4",
-                )?
-                .execute(params![id, of.as_str(), timepiece.now().millis(), POISONED])?;
-            Ok(died > 0)
+            dead_letters::record_failure(db, &of, &entry, failure, timepiece.now())
         })
         .await
     }
@@ -200,56 +184,12 @@ impl Inbox for Sqlite {
     }
 
     async fn dead_letters(&self, filter: DeadLetterFilter, at_most: u32) -> Result<Vec<DeadLetter>, Fault> {
-        self.read(move |db| {
-            let DeadLetterFilter { instance, tenant, after } = &filter;
-            let after = after.unwrap_or(DeadLetterPosition { counted: i64::MAX, seq: i64::MAX });
-            db.prepare_cached(
-                "SELECT id, instance, platform, chat, accepted, ended, counted, seq FROM entries
-                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1)
-                   AND (?2 IS NULL OR instance IN (SELECT id FROM instances WHERE tenant = ?2))
-                   AND (counted, seq) < (?3, ?4)
-                 ORDER BY counted DESC, seq DESC LIMIT ?5",
-            )?
-            .query_map(
-                params![
-                    instance.as_ref().map(|instance| instance.as_str()),
-                    tenant.as_ref().map(|tenant| tenant.as_str()),
-                    after.counted,
-                    after.seq,
-                    at_most
-                ],
-                |row| {
-                    Ok(DeadLetter {
-                        entry: EntryId::from_bytes(row.get(0)?),
-                        instance: row.get::<_, String>(1)?.into(),
-                        platform: row.get::<_, String>(2)?.into(),
-                        chat: row.get::<_, String>(3)?.into(),
-                        accepted: Moment::from_millis(row.get(4)?),
-                        died: Moment::from_millis(row.get(5)?),
-                        position: DeadLetterPosition { counted: row.get(6)?, seq: row.get(7)? },
-                    })
-                },
-            )?
-            .collect()
-        })
-        .await
+        self.read(move |db| dead_letters::list(db, &filter, at_most)).await
     }
 
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
-        let Some(id) = entry.bytes() else { return Ok(None) };
-        self.write(move |db| {
-            // Its retention starts anew. An entry that was given up on weeks ago would otherwise be dropped
-            // before its agent could fetch it.
-            db.prepare_cached(
-                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ledger_time(),
-                   stale_at = NULL, stale_action = NULL
-                 WHERE id = ?1 AND fate = 'dead' RETURNING instance",
-            )?
-            .query_row([id], |row| row.get::<_, String>(0))
-            .optional()
-            .map(|found| found.map(InstanceId::from))
-        })
-        .await
+        let entry = entry.clone();
+        self.write(move |db| dead_letters::redrive(db, &entry)).await
     }
 
     fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>) {

@@ -47,7 +47,7 @@ impl Pool {
             db.busy_timeout(std::time::Duration::from_secs(5))?;
             db.pragma_update(None, "cache_size", -1_000)?;
             db.set_prepared_statement_cache_capacity(64);
-            super::keep_plans(&db)?;
+            super::opening::keep_plans(&db)?;
             clock.install(&db)?;
             let queue = Arc::clone(&pool.queue);
             let thread = std::thread::Builder::new().name("ledger-read".to_owned());

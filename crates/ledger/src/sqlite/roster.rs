@@ -1,5 +1,6 @@
 //! SQL of the directory: tenants, agents, bots and routes.
 
+mod agent_settings;
 mod chats;
 mod create;
 mod deprovision;
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, LoginId, Platform, SessionKey, TenantId};
 use rusqlite::{OptionalExtension, params};
 
+use agent_settings::AgentSetting;
 use chats::{chat_of_session, knows_chat, last_identity, may_reach, move_chat};
 pub(super) use chats::{owner_of, uses_bot};
 pub(super) use create::{agent as create_agent, why_no_route};
@@ -135,30 +137,17 @@ impl Roster for Sqlite {
 
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault> {
         let (id, url) = (id.clone(), url.map(str::to_owned));
-        self.write(move |db| {
-            db.execute("UPDATE instances SET wake_url = ?2 WHERE id = ?1", params![id.as_str(), url])
-                .map(drop)
-        })
-        .await
+        self.write(move |db| agent_settings::set(db, &id, AgentSetting::WakeUrl, url.as_deref())).await
     }
 
     async fn set_callback_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault> {
         let (id, url) = (id.clone(), url.map(str::to_owned));
-        self.write(move |db| {
-            db.execute("UPDATE instances SET callback_url = ?2 WHERE id = ?1", params![id.as_str(), url])
-                .map(drop)
-        })
-        .await
+        self.write(move |db| agent_settings::set(db, &id, AgentSetting::CallbackUrl, url.as_deref())).await
     }
 
     async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault> {
         let id = id.clone();
-        self.write(move |db| {
-            db.prepare_cached("UPDATE instances SET idle = ?2 WHERE id = ?1 AND idle <> ?2")?
-                .execute(params![id.as_str(), idle])
-                .map(drop)
-        })
-        .await
+        self.write(move |db| agent_settings::set_idle(db, &id, idle)).await
     }
 
     async fn pin_generation(
@@ -168,84 +157,35 @@ impl Roster for Sqlite {
         generation: Generation,
     ) -> Result<bool, Fault> {
         let (id, gateway) = (id.clone(), gateway.cloned());
-        self.write(move |db| {
-            let Some(gateway) = &gateway else {
-                db.execute("UPDATE gateways SET generation = NULL WHERE instance = ?1", [id.as_str()])?;
-                return db
-                    .execute(
-                        "UPDATE instances SET generation = ?2 WHERE id = ?1",
-                        params![id.as_str(), generation.as_str()],
-                    )
-                    .map(|changed| changed > 0);
-            };
-            db.execute(
-                "UPDATE gateways SET generation = ?3 WHERE id = ?1 AND instance = ?2",
-                params![gateway.as_str(), id.as_str(), generation.as_str()],
-            )
-            .map(|changed| changed > 0)
-        })
-        .await
+        self.write(move |db| agent_settings::pin_generation(db, &id, gateway.as_ref(), generation)).await
     }
 
     async fn pinned_generation(&self, id: &InstanceId, gateway: &GatewayId) -> Result<Generation, Fault> {
         let (id, gateway) = (id.clone(), gateway.clone());
-        self.read(move |db| {
-            let pinned: Option<String> = db
-                .prepare_cached(
-                    "SELECT coalesce(gateways.generation, instances.generation) FROM gateways
-                     JOIN instances ON instances.id = gateways.instance
-                     WHERE gateways.id = ?1 AND gateways.instance = ?2",
-                )?
-                .query_row([gateway.as_str(), id.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(pinned.and_then(|pinned| pinned.parse().ok()).unwrap_or_default())
-        })
-        .await
+        self.read(move |db| agent_settings::pinned_generation(db, &id, &gateway)).await
     }
 
     async fn set_hold_back(&self, id: &InstanceId, hold_back: HoldBack) -> Result<(), Fault> {
         let id = id.clone();
-        self.write(move |db| {
-            db.execute(
-                "UPDATE instances SET hold_back = ?2 WHERE id = ?1",
-                params![id.as_str(), hold_back.as_str()],
-            )
-            .map(drop)
-        })
-        .await
+        self.write(move |db| agent_settings::set(db, &id, AgentSetting::HoldBack, Some(hold_back.as_str())))
+            .await
     }
 
     async fn hold_back(&self, id: &InstanceId) -> Result<HoldBack, Fault> {
         let id = id.clone();
-        self.read(move |db| {
-            let set: Option<String> = db
-                .prepare_cached("SELECT hold_back FROM instances WHERE id = ?1")?
-                .query_row([id.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(set.and_then(|set| set.parse().ok()).unwrap_or_default())
-        })
-        .await
+        let set = self.read(move |db| agent_settings::get(db, &id, AgentSetting::HoldBack)).await?;
+        Ok(set.and_then(|set| set.parse().ok()).unwrap_or_default())
     }
 
     async fn stream_cursor(&self, id: &InstanceId) -> Result<Option<String>, Fault> {
         let id = id.clone();
-        self.read(move |db| {
-            let found = db
-                .prepare_cached("SELECT stream_cursor FROM instances WHERE id = ?1")?
-                .query_row([id.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(found.flatten())
-        })
-        .await
+        self.read(move |db| agent_settings::get(db, &id, AgentSetting::StreamCursor)).await
     }
 
     async fn set_stream_cursor(&self, id: &InstanceId, cursor: Option<&str>) -> Result<(), Fault> {
         let (id, cursor) = (id.clone(), cursor.map(str::to_owned));
-        self.write(move |db| {
-            db.execute("UPDATE instances SET stream_cursor = ?2 WHERE id = ?1", params![id.as_str(), cursor])
-                .map(drop)
-        })
-        .await
+        self.write(move |db| agent_settings::set(db, &id, AgentSetting::StreamCursor, cursor.as_deref()))
+            .await
     }
 
     async fn create_bot_with_secrets(

@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_line_of_history_is_written_without_compiling_its_statement_again() {
         let mut db = Connection::open_in_memory().unwrap();
-        crate::sqlite::prepare(&db).unwrap();
+        crate::sqlite::opening::prepare(&db).unwrap();
         crate::sqlite::migrate::run(&mut db).unwrap();
         db.execute_batch(
             "PRAGMA foreign_keys = OFF;
