@@ -116,12 +116,13 @@ def shared() -> Iterator[Shared]:
 
 
 @contextmanager
-def _open(folder: Path, settings: dict[str, str]) -> Iterator[Actors]:
+def open_actors(folder: Path, settings: dict[str, str], tables: str = "") -> Iterator[Actors]:
+    """`tables` are lines of `posthouse.toml`, for what no variable can set."""
     telegram = Telegram(folder, range(7001, 7201))
     server = Server(folder, telegram, **settings)
     try:
         telegram.open()
-        server.open()
+        server.open(tables)
         opened = Actors(server, telegram)
         yield opened
         opened.no_secret_was_written()
@@ -139,7 +140,7 @@ def _settings(module: Any) -> dict[str, str]:
 def actors(request: pytest.FixtureRequest, shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Actors:
     settings = _settings(request.module)
     made: Actors = shared.get(
-        ("actors", *sorted(settings.items())), lambda: _open(tmp_path_factory.mktemp("actors"), settings))
+        ("actors", *sorted(settings.items())), lambda: open_actors(tmp_path_factory.mktemp("actors"), settings))
     # A test of another module may have ended while the server was down.
     if not made.server.running():
         made.server.serve()

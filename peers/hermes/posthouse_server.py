@@ -46,8 +46,11 @@ class Server(Child):
 
     # Start and stop.
 
-    def open(self) -> "Server":
+    def open(self, tables: str = "") -> "Server":
+        """`tables` are added to its configuration file."""
         self.run("init", str(self.folder))
+        with (self.folder / "posthouse.toml").open("a") as file:
+            file.write(tables)
         return self.serve()
 
     def serve(self) -> "Server":
