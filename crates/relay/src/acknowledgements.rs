@@ -12,6 +12,9 @@ use posthouse_wire::{EntryId, InstanceId};
 use crate::{Fault, Metrics};
 use ack_waiters::AckWaiters;
 
+/// Pause between two attempts to commit acknowledgements while the ledger fails.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
 /// Commits what agents acknowledge, and tells those who wait for it.
 pub struct Acknowledgements {
     inbox: Arc<dyn Inbox>,
@@ -25,16 +28,26 @@ impl Acknowledgements {
         Self { inbox, waiters: AckWaiters::default(), metrics, timepiece }
     }
 
+    /// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered
+    /// again.
+    pub(crate) async fn store(self: Arc<Self>, by: InstanceId, acknowledged: Vec<Acknowledgement>) {
+        while let Err(fault) = self.commit(&by, &acknowledged).await {
+            if let Fault::Ledger(ledger::Fault::Closed) = fault {
+                return;
+            }
+            tracing::error!(%fault, "could not store acknowledgements; trying again");
+            self.timepiece.after(RETRY_PAUSE).await;
+        }
+    }
+
     /// Commits acknowledgements of an agent. The server's responsibility for the entries ends with the commit.
     pub(crate) async fn commit(
         &self,
         by: &InstanceId,
-        acknowledged: Vec<Acknowledgement>,
+        acknowledged: &[Acknowledgement],
     ) -> Result<(), Fault> {
-        let entries: Vec<EntryId> =
-            acknowledged.iter().map(|acknowledged| acknowledged.entry.clone()).collect();
-        let gone = self.inbox.acknowledge(by, acknowledged).await?;
-        self.waiters.tell(&entries);
+        let gone = self.inbox.acknowledge(by, acknowledged.to_vec()).await?;
+        self.waiters.tell(acknowledged);
         self.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
         Ok(())
     }
@@ -53,5 +66,32 @@ impl Acknowledgements {
         let _ = self.timepiece.within(within, waiting.committed()).await;
         // The notification is only a hint, and does not come from other nodes. The ledger decides.
         Ok(self.inbox.acknowledged_at(entry).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Records, bot_of};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_an_acknowledgement_gets_the_time_of_its_commit() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await.instance;
+        let acknowledgements =
+            Acknowledgements::new(records.ledger.inbox(), Arc::default(), records.clock.clone());
+        let entry = records.append(&heron, &bot_of("heron"), None).await;
+        assert_eq!(acknowledgements.wait_for(&entry, Duration::ZERO).await.unwrap(), None);
+        let acknowledged =
+            [Acknowledgement { entry: entry.clone(), handed: records.clock.now(), place: None }];
+        let (waited, committed) = tokio::join!(
+            acknowledgements.wait_for(&entry, Duration::from_secs(60)),
+            acknowledgements.commit(&heron, &acknowledged),
+        );
+        committed.unwrap();
+        assert_eq!(waited.unwrap(), Some(records.clock.now()));
+        assert_eq!(records.waiting(&heron).await, 0);
+        assert_eq!(acknowledgements.metrics.entries_acknowledged.get(), 1);
     }
 }

@@ -108,8 +108,14 @@ impl Actions {
 
     /// Accepts a request. Its result is sent to the agent later, even if this socket closes. A result that needs no
     /// work is returned, and the caller sends it.
-    pub fn accept(self: &Arc<Self>, asking: RequestingSocket<'_>, outbound: Outbound) -> Option<Outcome> {
+    pub async fn accept(
+        self: &Arc<Self>,
+        asking: RequestingSocket<'_>,
+        outbound: Outbound,
+    ) -> Option<Outcome> {
         let RequestingSocket { socket, connections, holder, advertised, proof, egress, weight } = asking;
+        // Here the limits can be read again. Charging an action does not wait.
+        self.quotas.refresh(&holder.tenant).await;
         if let Some(refusal) = unusable(&outbound) {
             self.count(&outbound.action, &refusal);
             return Some(refusal);
@@ -367,4 +373,62 @@ fn end_unknown(action: &Action) -> Outcome {
         "{} timed out: an earlier attempt was started and its outcome is unknown",
         action.op()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{RecordedActions, Records, bot_of};
+
+    fn send(request: &str, chat: &str) -> Outbound {
+        let action = Action::Send {
+            chat_id: chat.into(),
+            content: "good morning".to_owned(),
+            reply_to: None,
+            metadata: Default::default(),
+        };
+        Outbound { request_id: request.into(), action, platform: None, bot_id: None }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_carried_out_once_and_only_in_a_chat_of_the_agent() {
+        let records = Records::open().await;
+        let (heron, background) = (records.enrol("heron").await, records.background());
+        let actions = Arc::new(Actions::new(
+            records.ledger.outbox(),
+            records.ledger.roster(),
+            records.identity.quotas.clone(),
+            Arc::default(),
+            background.clone(),
+        ));
+        let connections = records.connections();
+        let socket =
+            connections.with_live_socket(&heron.instance, |seat| seat.gateway = heron.gateway.clone());
+        let recorded = Arc::new(RecordedActions::default());
+        let (egress, advertised): (Arc<dyn Egress>, _) = (recorded.clone(), [bot_of("heron")]);
+        let of_agent = connections.of(&heron.instance);
+        let asking = || RequestingSocket {
+            socket,
+            connections: &of_agent,
+            holder: &heron,
+            advertised: &advertised,
+            proof: Proof::default(),
+            egress: &egress,
+            weight: 100,
+        };
+        records.append(&heron.instance, &bot_of("heron"), None).await;
+        // The chat was delivered to the agent. The second request is a repeat of the first.
+        for request in ["r1", "r1", "r2"] {
+            assert_eq!(actions.accept(asking(), send(request, "c1")).await, None);
+        }
+        let foreign = Outbound { bot_id: Some("bot-egret".into()), ..send("r3", "c1") };
+        let foreign = Outbound { platform: Some("telegram".into()), ..foreign };
+        assert_eq!(actions.accept(asking(), foreign).await, None);
+        background.tasks.close();
+        background.tasks.wait().await;
+        assert_eq!(recorded.0.lock().len(), 2, "of three requests to its own bot one is a repeat");
+        let (lines, _) = connections.orders_of(&heron.instance, socket);
+        assert_eq!(lines.len(), 3, "every request id has one result");
+        assert!(lines.iter().any(|line| line.contains("r3") && line.contains("declined")), "{lines:?}");
+    }
 }

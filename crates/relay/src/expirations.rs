@@ -81,3 +81,39 @@ impl Expirations {
         Ok(expired)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ledger::{StaleAction, StalePolicy};
+
+    use super::*;
+    use crate::tests::{Records, bot_of};
+
+    #[tokio::test]
+    async fn a_due_entry_expires_while_its_agent_is_away_or_when_a_socket_has_skipped_it() {
+        let records = Records::open().await;
+        let (heron, egret) = (records.enrol("heron").await.instance, records.enrol("egret").await.instance);
+        let connections = records.connections();
+        let inbox = records.ledger.inbox();
+        let expirations = Expirations::new(
+            Arc::clone(&inbox),
+            Arc::clone(&connections),
+            Arc::default(),
+            records.background(),
+        );
+        let stale = StalePolicy { after: Duration::from_secs(60), action: StaleAction::Expire };
+        let away = records.append(&heron, &bot_of("heron"), Some(stale)).await;
+        let connected = records.append(&egret, &bot_of("egret"), Some(stale)).await;
+        connections.with_live_socket(&egret, |_| {});
+        assert!(expirations.expire_due().await.unwrap().is_empty(), "nothing is due yet");
+        records.clock.wind(Duration::from_secs(61));
+        let expired = expirations.expire_due().await.unwrap();
+        assert_eq!(expired.iter().map(|expired| &expired.entry).collect::<Vec<_>>(), [&away]);
+        let skipped = inbox.unread(&egret, ledger::Seq(0), 1).await.unwrap().remove(0);
+        expirations.skipped(&skipped);
+        let expired = expirations.expire_due().await.unwrap();
+        assert_eq!(expired.iter().map(|expired| &expired.entry).collect::<Vec<_>>(), [&connected]);
+    }
+}

@@ -207,3 +207,94 @@ fn fingerprint(version: u64, on: &BotRef, event: &Event) -> u64 {
     (&source.profile, &source.prospective_thread_id).hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use identity::Gate;
+    use ledger::LimitReached;
+    use posthouse_wire::Source;
+
+    use super::*;
+    use crate::acknowledgements::Acknowledgements;
+    use crate::media::MediaParts;
+    use crate::tests::{Records, bot_of};
+    use crate::{NewEntry, StopRule};
+
+    fn inboxes(records: &Records, connections: &Arc<Connections>, entries: i64) -> Inboxes {
+        let (inbox, ledger) = (records.ledger.inbox(), &records.ledger);
+        let acknowledgements =
+            Arc::new(Acknowledgements::new(Arc::clone(&inbox), Arc::default(), records.clock.clone()));
+        let media = MediaParts {
+            records: ledger.media(),
+            usage: ledger.usage(),
+            folder: "never-written".into(),
+            public_url: "https://server.example".to_owned(),
+        };
+        Inboxes::new(InboxParts {
+            records: inbox,
+            roster: records.identity.roster.clone(),
+            connections: Arc::clone(connections),
+            wake_calls: records.wake_calls(connections),
+            stops: Arc::new(Stops::new(Arc::clone(connections), acknowledgements, records.background())),
+            media: MediaStore::new(media, records.errand.clone(), records.clock.clone()),
+            limits: InboxLimits { entries, bytes: i64::MAX },
+            metrics: Arc::default(),
+            timepiece: records.clock.clone(),
+        })
+    }
+
+    fn new_entry(records: &Records, text: &str) -> NewEntry {
+        NewEntry {
+            event: Event {
+                text: text.to_owned(),
+                source: Source {
+                    platform: "telegram".into(),
+                    chat_id: Some("c1".into()),
+                    chat_type: "dm".to_owned(),
+                    ..Source::default()
+                },
+                ..Event::default()
+            },
+            id: None,
+            dedup: text.into(),
+            references: Vec::new(),
+            album: None,
+            forward: None,
+            accepted: records.clock.now(),
+            receipt: None,
+            stop: StopRule::Text,
+            stale: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_repeated_event_is_one_entry_and_a_full_inbox_refuses_the_next() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await;
+        let connections = records.connections();
+        let inboxes = inboxes(&records, &connections, 1);
+        let agent = records.ledger.roster().instance(&heron.instance).await.unwrap().unwrap();
+        let admitted = Gate::admit_program(&heron.tenant, &agent, bot_of("heron")).unwrap();
+        let first = inboxes.admit(&admitted, new_entry(&records, "one")).await.unwrap();
+        let Admission::Kept(entry) = first else { panic!("it was not kept: {first:?}") };
+        let again = inboxes.admit(&admitted, new_entry(&records, "one")).await.unwrap();
+        assert_eq!(again, Admission::Known(entry.clone()));
+        let next = inboxes.admit(&admitted, new_entry(&records, "two")).await.unwrap();
+        assert!(matches!(next, Admission::Full(LimitReached::Inbox | LimitReached::Share)), "{next:?}");
+        assert_eq!(inboxes.metrics.entries_kept.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_entry_is_recalled_only_while_its_agent_is_not_connected() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await.instance;
+        let connections = records.connections();
+        let inboxes = inboxes(&records, &connections, 9);
+        let entry = records.append(&heron, &bot_of("heron"), None).await;
+        let socket = connections.with_live_socket(&heron, |_| {});
+        assert!(!inboxes.recall(&heron, &entry).await.unwrap());
+        connections.of(&heron).state.lock().remove(socket, records.clock.instant());
+        assert!(inboxes.recall(&heron, &entry).await.unwrap());
+        assert_eq!(records.waiting(&heron).await, 0);
+    }
+}

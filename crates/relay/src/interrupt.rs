@@ -11,12 +11,17 @@ use crate::Fault;
 use crate::connections::Connections;
 
 /// Requests to stop turns, on whichever node the agent is connected.
+#[derive(Clone)]
 pub struct Interrupts {
-    pub(crate) roster: Arc<dyn Roster>,
-    pub(crate) bus: Bus,
+    roster: Arc<dyn Roster>,
+    bus: Bus,
 }
 
 impl Interrupts {
+    pub(crate) fn new(roster: Arc<dyn Roster>, bus: Bus) -> Self {
+        Self { roster, bus }
+    }
+
     /// Handles a stop requested by a gateway. The key is looked up among the sessions of its own instance. An unknown
     /// key is ignored, even if another instance has it.
     pub(crate) async fn interrupt_from(&self, holder: &GatewayOwner, key: SessionKey) -> Result<(), Fault> {

@@ -22,6 +22,7 @@ mod fault;
 mod fires;
 mod frame_rate_limit;
 mod full_inboxes;
+mod gateway_records;
 mod generation;
 mod inbox;
 mod interrupt;

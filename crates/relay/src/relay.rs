@@ -6,7 +6,6 @@ use bus::{Bus, BusEvent, Notification};
 use errand::Errand;
 use identity::Identity;
 use ledger::{Inbox, InboxLimits, Outbox, Roster};
-use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::{GatewayId, InstanceId};
 use tokio_util::task::TaskTracker;
@@ -17,12 +16,14 @@ use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::expirations::Expirations;
 use crate::fires::Fires;
+use crate::gateway_records::GatewayRecords;
 use crate::inbox::{InboxParts, Inboxes};
 use crate::interrupt::{self, Interrupts};
 use crate::long_lines::LongLines;
 use crate::media::{MediaParts, MediaStore};
 use crate::route_removal::RouteRemovals;
-use crate::sleep_calls::SleepCalls;
+use crate::sleep_calls::{SleepCallParts, SleepCalls};
+use crate::socket::SocketComponents;
 use crate::socket_roles::Seats;
 use crate::stop_command::Stops;
 use crate::wake_calls::{WakeCallParts, WakeCalls};
@@ -46,25 +47,23 @@ pub struct Relay(pub(crate) Arc<RelayComponents>);
 
 /// The components. Each owns its state, and holds only the components that it calls.
 pub(crate) struct RelayComponents {
-    pub config: Config,
     pub identity: Identity,
     pub roster: Arc<dyn Roster>,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub background: RelayTasks,
     pub connections: Arc<Connections>,
-    pub seats: Seats,
+    pub seats: Arc<Seats>,
     pub inboxes: Inboxes,
     pub acknowledgements: Arc<Acknowledgements>,
-    pub actions: Arc<Actions>,
     pub interrupts: Interrupts,
     pub wake_calls: Arc<WakeCalls>,
-    pub fires: Fires,
+    pub fires: Arc<Fires>,
     pub route_removals: RouteRemovals,
-    pub expirations: Expirations,
+    pub expirations: Arc<Expirations>,
     pub sleep_calls: Arc<SleepCalls>,
-    pub long_lines: LongLines,
     pub media: MediaStore,
+    pub sockets: Arc<SocketComponents>,
     bus: Bus,
 }
 
@@ -77,6 +76,7 @@ impl Relay {
         let metrics = Arc::<Metrics>::default();
         let background = RelayTasks::new(timepiece.clone());
         let connections = Arc::new(Connections::new(timepiece.clone()));
+        connections.follow_revocations(&identity.accounts);
         let acknowledgements =
             Arc::new(Acknowledgements::new(Arc::clone(&inbox), Arc::clone(&metrics), timepiece.clone()));
         let wake_calls = Arc::new(WakeCalls::new(WakeCallParts {
@@ -88,7 +88,7 @@ impl Relay {
             metrics: Arc::clone(&metrics),
             background: background.clone(),
         }));
-        let sleep_calls = Arc::new(SleepCalls {
+        let sleep_calls = Arc::new(SleepCalls::new(SleepCallParts {
             errand,
             inbox: Arc::clone(&inbox),
             roster: Arc::clone(&roster),
@@ -96,42 +96,44 @@ impl Relay {
             wake_calls: Arc::clone(&wake_calls),
             metrics: Arc::clone(&metrics),
             background: background.clone(),
-            stops: Mutex::default(),
-        });
-        let expirations = Expirations::new(
-            Arc::clone(&inbox),
-            Arc::clone(&connections),
-            Arc::clone(&metrics),
-            background.clone(),
-        );
+        }));
         let inboxes = Inboxes::new(InboxParts {
-            records: inbox,
+            records: Arc::clone(&inbox),
             roster: identity.roster.clone(),
             connections: Arc::clone(&connections),
             wake_calls: Arc::clone(&wake_calls),
-            stops: Arc::new(Stops {
-                connections: Arc::clone(&connections),
-                acknowledgements: Arc::clone(&acknowledgements),
-                background: background.clone(),
-            }),
+            stops: Arc::new(Stops::new(
+                Arc::clone(&connections),
+                Arc::clone(&acknowledgements),
+                background.clone(),
+            )),
             media: media.clone(),
             limits: InboxLimits { entries: config.inbox_entries, bytes: config.inbox_bytes },
             metrics: Arc::clone(&metrics),
             timepiece: timepiece.clone(),
         });
         inboxes.follow_commits();
-        connections.follow_revocations(&identity.accounts);
-        Self(Arc::new(RelayComponents {
-            seats: Seats {
-                connections: Arc::clone(&connections),
-                wake_calls: Arc::clone(&wake_calls),
-                accounts: identity.accounts.clone(),
-                roster: Arc::clone(&roster),
-                bus: bus.clone(),
-                timepiece: timepiece.clone(),
-            },
-            inboxes,
+        let sockets = Arc::new(SocketComponents {
+            seats: Arc::new(Seats::new(
+                Arc::clone(&connections),
+                Arc::clone(&wake_calls),
+                identity.accounts.clone(),
+                Arc::clone(&roster),
+                bus.clone(),
+                timepiece.clone(),
+            )),
+            gateway_records: GatewayRecords::new(
+                identity.accounts.clone(),
+                identity.gateways.clone(),
+                Arc::clone(&roster),
+            ),
             acknowledgements,
+            expirations: Arc::new(Expirations::new(
+                Arc::clone(&inbox),
+                Arc::clone(&connections),
+                Arc::clone(&metrics),
+                background.clone(),
+            )),
             actions: Arc::new(Actions::new(
                 outbox,
                 Arc::clone(&roster),
@@ -139,21 +141,34 @@ impl Relay {
                 Arc::clone(&metrics),
                 background.clone(),
             )),
-            interrupts: Interrupts { roster: Arc::clone(&roster), bus: bus.clone() },
+            interrupts: Interrupts::new(Arc::clone(&roster), bus.clone()),
+            fires: Arc::new(Fires::new(Arc::clone(&connections), bus.clone(), timepiece.clone())),
+            media: media.clone(),
+            long_lines: LongLines::default(),
+            inbox,
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
+            timepiece: timepiece.clone(),
+            config,
+        });
+        Self(Arc::new(RelayComponents {
+            seats: Arc::clone(&sockets.seats),
+            inboxes,
+            acknowledgements: Arc::clone(&sockets.acknowledgements),
+            interrupts: sockets.interrupts.clone(),
             wake_calls,
-            fires: Fires::new(Arc::clone(&connections), bus.clone(), timepiece.clone()),
+            fires: Arc::clone(&sockets.fires),
             route_removals: RouteRemovals::new(
                 identity.accounts.clone(),
                 Arc::clone(&roster),
                 Arc::clone(identity.gate.claims().shared_bots()),
                 Arc::clone(&connections),
             ),
-            expirations,
+            expirations: Arc::clone(&sockets.expirations),
             sleep_calls,
-            long_lines: LongLines::default(),
             media,
+            sockets,
             connections,
-            config,
             identity,
             roster,
             metrics,

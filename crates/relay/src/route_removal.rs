@@ -111,3 +111,31 @@ impl Drop for RemovalGuard<'_> {
         self.0.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Records, bot_of};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_entry_that_was_stored_while_its_route_was_removed_is_ended() {
+        let records = Records::open().await;
+        let (heron, on) = (records.enrol("heron").await.instance, bot_of("heron"));
+        let removals = RouteRemovals::new(
+            records.identity.accounts.clone(),
+            records.ledger.roster(),
+            records.ledger.shared_bots(),
+            records.connections(),
+        );
+        let before = removals.ended_count();
+        records.append(&heron, &on, None).await;
+        removals.end_if_unrouted(&on, &heron, before).await.unwrap();
+        assert_eq!(records.waiting(&heron).await, 1, "no route was removed meanwhile");
+        removals.remove_bot(&on).await.unwrap();
+        assert_eq!(records.waiting(&heron).await, 0);
+        records.append(&heron, &on, None).await;
+        removals.end_if_unrouted(&on, &heron, before).await.unwrap();
+        assert_eq!(records.waiting(&heron).await, 0, "the entry came after the removal by an older lookup");
+    }
+}

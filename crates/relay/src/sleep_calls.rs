@@ -41,6 +41,18 @@ pub(crate) enum SleepResult {
 
 /// Calls stop URLs, in turns between tenants.
 pub(crate) struct SleepCalls {
+    errand: Errand,
+    inbox: Arc<dyn Inbox>,
+    roster: Arc<dyn Roster>,
+    connections: Arc<Connections>,
+    wake_calls: Arc<WakeCalls>,
+    metrics: Arc<Metrics>,
+    background: RelayTasks,
+    stops: Mutex<StopCalls>,
+}
+
+/// Dependencies of the sleep calls.
+pub(crate) struct SleepCallParts {
     pub errand: Errand,
     pub inbox: Arc<dyn Inbox>,
     pub roster: Arc<dyn Roster>,
@@ -48,11 +60,10 @@ pub(crate) struct SleepCalls {
     pub wake_calls: Arc<WakeCalls>,
     pub metrics: Arc<Metrics>,
     pub background: RelayTasks,
-    pub stops: Mutex<StopCalls>,
 }
 
 /// Calls that wait or run.
-pub(crate) struct StopCalls {
+struct StopCalls {
     queue: FairQueue<StopCall>,
     /// Each agent has at most one.
     agents: HashSet<InstanceId>,
@@ -71,6 +82,12 @@ struct StopCall {
 }
 
 impl SleepCalls {
+    pub fn new(parts: SleepCallParts) -> Self {
+        let SleepCallParts { errand, inbox, roster, connections, wake_calls, metrics, background } = parts;
+        let stops = Mutex::default();
+        Self { errand, inbox, roster, connections, wake_calls, metrics, background, stops }
+    }
+
     /// Stops an agent, unless it is needed. Answers within [`ANSWERED_WITHIN`].
     pub async fn stop(self: &Arc<Self>, asker: SleepAsker) -> Result<SleepResult, Fault> {
         let result = if self.is_needed(&asker.instance).await? {
@@ -170,5 +187,42 @@ impl SleepCalls {
             });
         }
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Records, bot_of};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_agent_with_a_waiting_message_or_a_busy_socket_is_not_stopped() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await;
+        let connections = records.connections();
+        let sleep_calls = Arc::new(SleepCalls::new(SleepCallParts {
+            // It reaches no URL, so a call that is made fails.
+            errand: Errand::new(errand::Config::default()),
+            inbox: records.ledger.inbox(),
+            roster: records.ledger.roster(),
+            connections: Arc::clone(&connections),
+            wake_calls: records.wake_calls(&connections),
+            metrics: Arc::default(),
+            background: records.background(),
+        }));
+        let asker = SleepAsker {
+            instance: heron.instance.clone(),
+            tenant: heron.tenant.clone(),
+            stop_url: "http://127.0.0.1:9/stop".to_owned(),
+        };
+        let socket = connections.with_live_socket(&heron.instance, |_| {});
+        assert_eq!(sleep_calls.stop(asker.clone()).await.unwrap(), SleepResult::StaysAwake);
+        connections.of(&heron.instance).state.lock().remove(socket, records.clock.instant());
+        let entry = records.append(&heron.instance, &bot_of("heron"), None).await;
+        assert_eq!(sleep_calls.stop(asker.clone()).await.unwrap(), SleepResult::StaysAwake);
+        records.ledger.inbox().recall(&heron.instance, &entry).await.unwrap();
+        assert_eq!(sleep_calls.stop(asker).await.unwrap(), SleepResult::Failed, "now the URL is called");
+        assert!(sleep_calls.stops.lock().agents.is_empty());
     }
 }

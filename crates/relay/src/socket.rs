@@ -1,5 +1,6 @@
 //! One relay connection: the task that owns an agent's WebSocket. Other code reaches it through its seat.
 
+mod components;
 mod delivery;
 mod hello;
 mod reading;
@@ -21,7 +22,8 @@ use crate::actions::RequestingSocket;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
 use crate::fires::FireAnswer;
 use crate::generation::Proof;
-use crate::{Egress, MessageMeter, Relay};
+use crate::{Egress, MessageMeter};
+pub(crate) use components::SocketComponents;
 use delivery::Delivery;
 use reading::Backlog;
 pub(crate) use writing::{await_goodbye, say_goodbye};
@@ -39,7 +41,7 @@ const STOP_PING: &[u8] = b"stop";
 
 pub(crate) struct Socket {
     id: u64,
-    relay: Relay,
+    components: Arc<SocketComponents>,
     egress: Arc<dyn Egress>,
     holder: GatewayOwner,
     stream: WebSocket,
@@ -89,25 +91,24 @@ use Ending::{Close, Gone};
 
 /// Serves one connection. Not an `async fn`: its future would keep space for the arguments for its whole life.
 pub(crate) fn serve(
-    relay: Relay,
+    components: Arc<SocketComponents>,
     egress: Arc<dyn Egress>,
     holder: GatewayOwner,
     stream: WebSocket,
     (meter, place): (MessageMeter, SocketPlace),
 ) -> impl Future<Output = ()> + Send {
-    let now = relay.0.timepiece.instant();
-    let id = relay.0.connections.next_socket_id();
-    relay.0.metrics.sockets.inc();
+    let now = components.timepiece.instant();
+    components.metrics.sockets.inc();
     // Tracked, so that shutdown waits for the closing handshake.
-    let tracked = relay.0.background.tasks.token();
+    let tracked = components.background.tasks.token();
     let orders_ready = Arc::new(Notify::new());
-    let connections = relay.0.seats.arrive(&holder, id, Arc::clone(&egress), Arc::clone(&orders_ready));
+    let (id, connections) = components.seats.arrive(&holder, Arc::clone(&egress), Arc::clone(&orders_ready));
     meter.joins(&connections.meter);
     let mut socket = Socket {
         id,
         connections,
         meter,
-        relay,
+        components,
         egress,
         holder,
         stream,
@@ -131,8 +132,8 @@ pub(crate) fn serve(
 
 impl Socket {
     async fn run(&mut self) -> Ending {
-        let closing = self.relay.0.background.closing.clone();
-        let timepiece = self.relay.0.timepiece.clone();
+        let closing = self.components.background.closing.clone();
+        let timepiece = self.components.timepiece.clone();
         let orders_ready = Arc::clone(&self.orders_ready);
         let mut farewell: Option<Instant> = None;
         loop {
@@ -176,7 +177,7 @@ impl Socket {
     }
 
     fn now(&self) -> Instant {
-        self.relay.0.timepiece.instant()
+        self.components.timepiece.instant()
     }
 
     async fn frame(&mut self, frame: FromGateway, weight: usize) -> Result<(), Ending> {
@@ -187,8 +188,6 @@ impl Socket {
                 Ok(())
             }
             FromGateway::Outbound(outbound) => {
-                // Here the limits can be read again. Accepting an action does not wait.
-                self.relay.0.identity.quotas.refresh(&self.holder.tenant).await;
                 let asking = RequestingSocket {
                     socket: self.id,
                     connections: &self.connections,
@@ -200,7 +199,7 @@ impl Socket {
                 };
                 let request_id = outbound.request_id.clone();
                 let types = matches!(outbound.action, Action::Typing { .. });
-                match self.relay.0.actions.accept(asking, outbound) {
+                match self.components.actions.accept(asking, outbound).await {
                     // Sent by this task itself, so that a peer that asks faster than it reads delays only itself.
                     Some(result) => self.send(&ToGateway::OutboundResult { request_id, result }.line()).await,
                     None => {
@@ -210,14 +209,15 @@ impl Socket {
                 }
             }
             FromGateway::Interrupt { session_key, .. } => {
-                if let Err(fault) = self.relay.0.interrupts.interrupt_from(&self.holder, session_key).await {
+                if let Err(fault) = self.components.interrupts.interrupt_from(&self.holder, session_key).await
+                {
                     tracing::error!(%fault, "could not look up the session to stop");
                 }
                 Ok(())
             }
             FromGateway::GoingIdle => self.go_idle().await,
             FromGateway::CronFired { request_id, status, fired } => {
-                self.relay.0.fires.answered(
+                self.components.fires.answered(
                     &self.holder.instance,
                     &request_id,
                     FireAnswer::Answer { status, fired },
@@ -233,17 +233,9 @@ impl Socket {
         if let Some(seated) = &mut self.seated {
             seated.delivery.idle = true;
         }
-        if self.relay.0.seats.go_idle(&self.connections, self.id) {
-            let (roster, instance) = (&self.relay.0.roster, &self.holder.instance);
-            let mut noted = roster.set_idle(instance, true).await;
-            // The agent may have come back on another socket during the write.
-            if !self.connections.state.lock().idle {
-                noted = roster.set_idle(instance, false).await;
-            }
-            if let Err(fault) = noted {
-                tracing::error!(%fault, "could not record that an agent is going idle");
-                return Err(Close { code: 1011, reason: "try again" });
-            }
+        if let Err(fault) = self.components.seats.go_idle(&self.connections, self.id).await {
+            tracing::error!(%fault, "could not record that an agent is going idle");
+            return Err(Close { code: 1011, reason: "try again" });
         }
         self.send(&ToGateway::GoingIdleAck.line()).await
     }
@@ -309,7 +301,7 @@ impl Socket {
     }
 
     fn next_timer(&self) -> Instant {
-        let config = &self.relay.0.config;
+        let config = &self.components.config;
         let mut due = self.next_ping().min(self.silent_at());
         match &self.seated {
             None => due = due.min(self.opened + HELLO_WITHIN),
@@ -338,7 +330,7 @@ impl Socket {
     async fn leave(&mut self, ending: Ending) {
         if let Some(seated) = self.seated.take() {
             // A shutdown of the server never counts against an entry.
-            let counts = ending == Gone && !self.relay.0.background.closing.is_cancelled();
+            let counts = ending == Gone && !self.components.background.closing.is_cancelled();
             let lost = if counts { seated.delivery.unanswered() } else { None };
             self.finish_acknowledging(seated.delivery).await;
             // The failed delivery is recorded before another socket can get the entry.
@@ -355,13 +347,13 @@ impl Socket {
                 }
             }
         }
-        self.relay.0.seats.stand(&self.connections, self.id);
-        let timepiece = self.relay.0.timepiece.clone();
+        self.components.seats.stand(&self.connections, self.id);
+        let timepiece = self.components.timepiece.clone();
         match ending {
             Close { code, reason } => say_goodbye(&mut self.stream, &timepiece, code, reason).await,
             Gone => self.answer_goodbye().await,
         }
-        self.relay.0.metrics.sockets.dec();
+        self.components.metrics.sockets.dec();
     }
 }
 
@@ -378,7 +370,13 @@ mod tests {
     use super::*;
 
     fn weight_of<F: Future>(
-        _: impl Fn(Relay, Arc<dyn Egress>, GatewayOwner, WebSocket, (MessageMeter, SocketPlace)) -> F,
+        _: impl Fn(
+            Arc<SocketComponents>,
+            Arc<dyn Egress>,
+            GatewayOwner,
+            WebSocket,
+            (MessageMeter, SocketPlace),
+        ) -> F,
     ) -> usize {
         size_of::<F>()
     }

@@ -23,23 +23,35 @@ const SUPERSEDED: (u16, &str) = (4409, "superseded");
 
 /// Gives every socket of an agent its role.
 pub struct Seats {
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) wake_calls: Arc<WakeCalls>,
-    pub(crate) accounts: Accounts,
-    pub(crate) roster: Arc<dyn Roster>,
-    pub(crate) bus: Bus,
-    pub(crate) timepiece: Timepiece,
+    connections: Arc<Connections>,
+    wake_calls: Arc<WakeCalls>,
+    accounts: Accounts,
+    roster: Arc<dyn Roster>,
+    bus: Bus,
+    timepiece: Timepiece,
 }
 
 impl Seats {
-    /// Registers a connection with a valid credential. From here on it can be ordered to close.
+    pub(crate) fn new(
+        connections: Arc<Connections>,
+        wake_calls: Arc<WakeCalls>,
+        accounts: Accounts,
+        roster: Arc<dyn Roster>,
+        bus: Bus,
+        timepiece: Timepiece,
+    ) -> Self {
+        Self { connections, wake_calls, accounts, roster, bus, timepiece }
+    }
+
+    /// Registers a connection with a valid credential, and returns its id and the state of its agent. From here on it
+    /// can be ordered to close.
     pub(crate) fn arrive(
         &self,
         holder: &GatewayOwner,
-        socket: u64,
         egress: Arc<dyn Egress>,
         orders_ready: Arc<Notify>,
-    ) -> Arc<AgentConnections> {
+    ) -> (u64, Arc<AgentConnections>) {
+        let socket = self.connections.next_socket_id();
         let connections = self.connections.of(&holder.instance);
         let seat = Seat::arriving(socket, holder.gateway.clone(), self.timepiece.now(), egress, orders_ready);
         let mut state = connections.state.lock();
@@ -56,7 +68,7 @@ impl Seats {
         }
         state.seats.push(seat);
         drop(state);
-        connections
+        (socket, connections)
     }
 
     /// Makes a socket live after its first accepted hello: the newest wins (contract section 16.5). Returns its turn
@@ -120,9 +132,27 @@ impl Seats {
         }
     }
 
-    /// Marks a socket as idle, so that nothing more is delivered on it. Returns true when that makes the agent idle,
-    /// which is not so if another credential's socket takes over.
-    pub(crate) fn go_idle(&self, connections: &AgentConnections, socket: u64) -> bool {
+    /// Marks a socket as idle, so that nothing more is delivered on it. The agent is recorded as idle, unless another
+    /// credential's socket takes over.
+    pub(crate) async fn go_idle(&self, connections: &AgentConnections, socket: u64) -> Result<(), Fault> {
+        if self.leaves_agent_idle(connections, socket) {
+            let instance = &connections.instance;
+            let mut noted = self.roster.set_idle(instance, true).await;
+            // The agent may have come back on another socket during the write.
+            if !connections.state.lock().idle {
+                noted = self.roster.set_idle(instance, false).await;
+            }
+            noted?;
+        }
+        Ok(())
+    }
+
+    /// Records that an agent which had gone idle is back.
+    pub(crate) async fn came_back(&self, instance: &InstanceId) -> Result<(), Fault> {
+        Ok(self.roster.set_idle(instance, false).await?)
+    }
+
+    fn leaves_agent_idle(&self, connections: &AgentConnections, socket: u64) -> bool {
         let mut state = connections.state.lock();
         let Some(seat) = state.seat(socket) else { return false };
         seat.idle = true;
@@ -199,4 +229,44 @@ fn promote(state: &mut State, roles: &[Role]) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tests::{RecordedActions, Records};
+
+    #[tokio::test]
+    async fn the_newest_socket_of_a_credential_is_live_and_the_one_before_takes_over_when_it_ends() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await;
+        let connections = records.connections();
+        let seats = Seats::new(
+            Arc::clone(&connections),
+            records.wake_calls(&connections),
+            records.identity.accounts.clone(),
+            records.ledger.roster(),
+            records.bus.clone(),
+            records.clock.clone(),
+        );
+        let connect = || {
+            let (socket, of_agent) =
+                seats.arrive(&heron, Arc::<RecordedActions>::default(), Arc::new(Notify::new()));
+            seats.sit(&of_agent, &heron, socket);
+            records.clock.wind(Duration::from_secs(1));
+            (socket, of_agent)
+        };
+        let (first, of_agent) = connect();
+        let (second, _) = connect();
+        assert!(of_agent.state.lock().is_live(second) && !of_agent.state.lock().is_live(first));
+        seats.stand(&of_agent, second);
+        assert!(of_agent.state.lock().is_live(first));
+        seats.go_idle(&of_agent, first).await.unwrap();
+        let is_idle = async || records.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle;
+        assert!(is_idle().await, "its last socket went idle");
+        seats.came_back(&heron.instance).await.unwrap();
+        assert!(!is_idle().await);
+    }
 }

@@ -72,12 +72,20 @@ impl Drop for StopInterrupt {
 
 /// Tries stops as interrupts.
 pub(crate) struct Stops {
-    pub connections: Arc<Connections>,
-    pub acknowledgements: Arc<Acknowledgements>,
-    pub background: RelayTasks,
+    connections: Arc<Connections>,
+    acknowledgements: Arc<Acknowledgements>,
+    background: RelayTasks,
 }
 
 impl Stops {
+    pub fn new(
+        connections: Arc<Connections>,
+        acknowledgements: Arc<Acknowledgements>,
+        background: RelayTasks,
+    ) -> Self {
+        Self { connections, acknowledgements, background }
+    }
+
     /// Decides whether an event becomes an interrupt, before it is stored.
     pub fn recognize(&self, to: &RouteTo, on: &BotRef, new_entry: &NewEntry) -> Option<StopInterrupt> {
         let source = &new_entry.event.source;
@@ -189,7 +197,7 @@ impl Stops {
         let taken =
             Acknowledgement { entry: entry.clone(), handed: self.background.timepiece.now(), place: None };
         if stopping.is_kept
-            && let Err(fault) = self.acknowledgements.commit(&connections.instance, vec![taken]).await
+            && let Err(fault) = self.acknowledgements.commit(&connections.instance, &[taken]).await
         {
             tracing::error!(%fault, entry.id = %entry, "could not record that a stop was honoured");
             connections.state.lock().has_served(entry);
@@ -232,5 +240,72 @@ impl State {
     pub fn has_served(&mut self, entry: &EntryId) -> bool {
         let at = self.served.iter().position(|served| served == entry);
         at.is_some_and(|at| self.served.remove(at).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_time::Moment;
+    use posthouse_wire::{Event, Source};
+
+    use super::*;
+    use crate::tests::{Records, bot_of};
+
+    fn stop() -> NewEntry {
+        NewEntry {
+            event: Event {
+                text: STOP.to_owned(),
+                source: Source {
+                    platform: "telegram".into(),
+                    chat_id: Some("c1".into()),
+                    chat_type: "dm".to_owned(),
+                    ..Source::default()
+                },
+                ..Event::default()
+            },
+            id: None,
+            dedup: "d1".into(),
+            references: Vec::new(),
+            album: None,
+            forward: None,
+            accepted: Moment::default(),
+            receipt: None,
+            stop: StopRule::InterruptIfTyping,
+            stale: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stop_is_an_interrupt_while_the_agent_types_and_its_entry_is_held_back_meanwhile() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await;
+        let to = RouteTo { tenant: heron.tenant, instance: heron.instance.clone() };
+        let connections = records.connections();
+        let acknowledgements =
+            Arc::new(Acknowledgements::new(records.ledger.inbox(), Arc::default(), records.clock.clone()));
+        let stops = Arc::new(Stops::new(Arc::clone(&connections), acknowledgements, records.background()));
+        let socket = connections.with_live_socket(&heron.instance, |_| {});
+        let on = bot_of("heron");
+        assert!(stops.recognize(&to, &on, &stop()).is_none(), "no turn is running");
+        let typing = Action::Typing { chat_id: "c1".into(), content: None, metadata: Metadata::default() };
+        let now = records.clock.instant();
+        connections.of(&heron.instance).state.lock().note_request(&typing, socket, false, now);
+        let stopping = stops.recognize(&to, &on, &stop()).expect("a typing agent is interrupted");
+        let entry = stopping.entry.clone();
+        let is_held_back = || connections.of(&heron.instance).state.lock().is_stopping(&entry);
+        assert!(is_held_back());
+        assert!(stops.recognize(&to, &on, &stop()).is_none(), "a second stop waits behind the first as text");
+        stops.interrupt_turn(stopping);
+        let (lines, _) = connections.orders_of(&heron.instance, socket);
+        assert!(lines.iter().all(|line| line.contains("interrupt_inbound")) && !lines.is_empty());
+        // Nothing shows that the interrupt has arrived, so the text is delivered after all.
+        records
+            .clock
+            .wind_until(HONOURED_WITHIN, async {
+                while is_held_back() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
     }
 }

@@ -278,3 +278,34 @@ impl WakeCalls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Records, bot_of};
+
+    #[tokio::test]
+    async fn an_agent_is_due_for_a_wake_call_until_it_connects_or_has_read_everything() {
+        let records = Records::open().await;
+        let heron = records.enrol("heron").await.instance;
+        let connections = records.connections();
+        let wake_calls = records.wake_calls(&connections);
+        records.append(&heron, &bot_of("heron"), None).await;
+        let (cooldown, at_most) = wake_calls.pauses;
+        let take_due = || wake_calls.sleepers.take_due(records.clock.instant(), cooldown, at_most);
+        wake_calls.note(&heron);
+        assert_eq!(take_due(), std::slice::from_ref(&heron));
+        wake_calls.poke(&heron).await;
+        assert_eq!(wake_calls.calls_again(&heron), Some(records.clock.now() + cooldown));
+        wake_calls.came(&heron);
+        assert_eq!(wake_calls.calls_again(&heron), None);
+        // It disconnects, is noted again, and everything is read elsewhere before its next call.
+        wake_calls.note(&heron);
+        assert!(take_due().is_empty(), "the cooldown is over only after a minute");
+        records.clock.wind(cooldown);
+        assert_eq!(take_due(), std::slice::from_ref(&heron));
+        records.ledger.inbox().recall(&heron, &records.entries(&heron).await[0]).await.unwrap();
+        wake_calls.poke(&heron).await;
+        assert_eq!(wake_calls.calls_again(&heron), None);
+        assert!(!wake_calls.wake(&heron).await, "it has no wake URL");
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
+use ledger::Acknowledgement;
 use posthouse_wire::EntryId;
 use tokio::sync::watch;
 
@@ -15,11 +16,11 @@ pub(super) struct AckWaiters {
 
 impl AckWaiters {
     /// Notifies the callers that wait for these entries, after their acknowledgement was committed.
-    pub fn tell(&self, acknowledged: &[EntryId]) {
+    pub fn tell(&self, acknowledged: &[Acknowledgement]) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        for entry in acknowledged {
+        for Acknowledgement { entry, .. } in acknowledged {
             if let Some(waiting) = self.waiting.get(entry) {
                 waiting.send_replace(true);
             }

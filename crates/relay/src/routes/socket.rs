@@ -1,5 +1,7 @@
 //! `GET /relay`: the WebSocket upgrade of an agent, and its refusal.
 
+use std::sync::Arc;
+
 use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
@@ -66,9 +68,10 @@ pub(super) async fn dial(
                 let timepiece = door.relay.0.timepiece.clone();
                 return closed(timepiece, early_close, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1);
             };
-            let RelayDoor { relay, egress } = door;
+            let (components, egress) = (Arc::clone(&door.relay.0.sockets), door.egress);
             let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
-            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, (meter, place)))
+            upgrade
+                .on_upgrade(move |stream| socket::serve(components, egress, holder, stream, (meter, place)))
         }
         Authentication::Refused(refusal) => {
             let reason = match refusal {

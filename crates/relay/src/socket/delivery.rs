@@ -9,19 +9,20 @@ mod presses;
 mod stale;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use ledger::{Acknowledgement, Entry, FailedDelivery, Seq};
+use ledger::{Acknowledgement, Entry, FailedDelivery, Inbox, Seq};
 use posthouse_time::{Instant, Moment, Timepiece};
-use posthouse_wire::{EntryId, frame};
+use posthouse_wire::{EntryId, InstanceId, frame};
 use serde_json::value::RawValue;
 
 use super::{Ending, STOP_PING, Socket};
+use crate::Config;
 use crate::agent_connections::{Role, State};
 use crate::media::PreparedEvent;
 use crate::turns::session_in;
-use crate::{Config, Relay};
 use held::{HeldEntries, NextEntry};
 use lease::Lease;
 use preparation::Preparer;
@@ -197,7 +198,7 @@ async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
 impl Socket {
     /// Delivers all entries that may be delivered now.
     pub(super) async fn pump(&mut self) -> Result<(), Ending> {
-        let (now, handed) = (self.now(), self.relay.0.timepiece.now());
+        let (now, handed) = (self.now(), self.components.timepiece.now());
         let mut fed = false;
         while let Some(next) = self.next_entry(now) {
             let NextEntry { entry, origin, event, parts } = next;
@@ -214,7 +215,7 @@ impl Socket {
             self.feed(&line).await?;
             fed = true;
             if is_late {
-                self.relay.0.expirations.handed_late(&entry);
+                self.components.expirations.handed_late(&entry);
             }
             if is_forward {
                 self.ask_for_pong(&entry.id).await?;
@@ -246,12 +247,12 @@ impl Socket {
             return None;
         }
         let preparer = Preparer {
-            relay: &self.relay,
+            components: &self.components,
             egress: &self.egress,
             tenant: &self.holder.tenant,
             ready: &self.orders_ready,
         };
-        let expirations = &self.relay.0.expirations;
+        let expirations = &self.components.expirations;
         let mut state = self.connections.state.lock();
         // Checked under the lock: a socket that does not know yet that it was superseded must neither deliver
         // entries nor empty the tail that its successor needs.
@@ -298,7 +299,7 @@ impl Socket {
                     }
                     delivery.more = false;
                     delivery.reading =
-                        Some(unread(self.relay.clone(), self.connections.instance.clone(), delivery.cursor));
+                        Some(unread(&self.components.inbox, &self.connections.instance, delivery.cursor));
                     return None;
                 }
                 let entry = state.next()?;
@@ -372,16 +373,10 @@ impl Socket {
     }
 
     pub(super) async fn record_failed_delivery(&mut self, entry: &EntryId, failure: FailedDelivery) {
-        match self
-            .relay
-            .0
-            .inboxes
-            .records()
-            .record_failed_delivery(&self.holder.instance, entry, failure)
-            .await
-        {
+        let inbox = &self.components.inbox;
+        match inbox.record_failed_delivery(&self.holder.instance, entry, failure).await {
             Ok(true) => {
-                self.relay.0.metrics.entries_dead.inc();
+                self.components.metrics.entries_dead.inc();
                 tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");
             }
             Ok(false) => {}
@@ -413,9 +408,10 @@ fn inbound(entry: &Entry, prepared: Option<&PreparedEvent>, origin: Origin) -> O
 }
 
 fn unread(
-    relay: Relay,
-    of: posthouse_wire::InstanceId,
+    inbox: &Arc<dyn Inbox>,
+    of: &InstanceId,
     after: Seq,
 ) -> BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>> {
-    Box::pin(async move { relay.0.inboxes.records().unread(&of, after, BATCH).await })
+    let (inbox, of) = (Arc::clone(inbox), of.clone());
+    Box::pin(async move { inbox.unread(&of, after, BATCH).await })
 }

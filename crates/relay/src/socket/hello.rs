@@ -1,6 +1,6 @@
 //! The handshake (contract section 7): one hello per bot, one descriptor per accepted hello.
 
-use ledger::{BotRef, Generation, HoldBack, Instance, InteractionMode};
+use ledger::BotRef;
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::{CommandManifest, Hello};
 
@@ -50,8 +50,7 @@ impl Socket {
 
     /// Stores the commands that the gateway announced. A failure has no consequences for the handshake.
     async fn keep_manifest(&mut self, on: &BotRef, manifest: &CommandManifest) {
-        let written = serde_json::to_string(manifest).expect("a manifest has only texts as keys");
-        let kept = self.relay.0.roster.keep_manifest(&self.holder.instance, on, &written).await;
+        let kept = self.components.gateway_records.keep_manifest(&self.holder, on, manifest).await;
         if let Err(fault) = kept {
             tracing::error!(%fault, instance.id = %self.holder.instance, "could not store the commands of an agent");
         }
@@ -61,7 +60,7 @@ impl Socket {
     async fn sit_down(&mut self, hello: Hello, default: BotRef) -> Result<(), Ending> {
         let is_ours = hello.client.is_some();
         let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
-        let turn = self.relay.0.seats.sit(&self.connections, &self.holder, self.id);
+        let turn = self.components.seats.sit(&self.connections, &self.holder, self.id);
         let now = self.now();
         self.seated = Some(Box::new(Seated {
             role: Role::Live,
@@ -69,7 +68,7 @@ impl Socket {
             delivery: Delivery::new(window, now, turn),
         }));
         // The check comes after taking the seat, so that a revocation from here on finds this socket.
-        let (instance, pinned, (hold_back, interactions)) = match self.still_good().await {
+        let settings = match self.components.gateway_records.settings(&self.holder).await {
             Ok(Some(found)) => found,
             Ok(None) => return Err(Ending::Close { code: UNAUTHORIZED.0, reason: UNAUTHORIZED.1 }),
             Err(fault) => {
@@ -78,19 +77,19 @@ impl Socket {
             }
         };
         // A starting stock process acknowledges messages and then drops them.
-        let settled = match self.proof.settles(pinned) {
-            true => now + self.relay.0.config.settle.0,
+        let settled = match self.proof.settles(settings.pinned) {
+            true => now + self.components.config.settle.0,
             false => now,
         };
         if let Some(seated) = &mut self.seated {
             seated.delivery.settle(settled);
         }
         if let Some(seat) = self.connections.state.lock().seat(self.id) {
-            (seat.settled, seat.proof, seat.pinned) = (settled, self.proof, pinned);
-            (seat.hold_back, seat.interactions) = (hold_back, interactions);
+            (seat.settled, seat.proof, seat.pinned) = (settled, self.proof, settings.pinned);
+            (seat.hold_back, seat.interactions) = (settings.hold_back, settings.interactions);
         }
-        if instance.idle
-            && let Err(fault) = self.relay.0.roster.set_idle(&instance.id, false).await
+        if settings.is_idle
+            && let Err(fault) = self.components.seats.came_back(&self.holder.instance).await
         {
             tracing::error!(%fault, "could not record that an agent is no longer idle");
         }
@@ -103,24 +102,6 @@ impl Socket {
             state.answer(self.id, &self.holder.gateway, ResultLine { line, chat: None }, now);
         }
         Ok(())
-    }
-
-    /// The agent, with the operator's settings for this socket's credential. `None` when the agent was deleted or the
-    /// credential was revoked.
-    async fn still_good(
-        &mut self,
-    ) -> Result<Option<(Instance, Generation, (HoldBack, InteractionMode))>, Fault> {
-        let held = self.relay.0.identity.accounts.gateways(&self.holder.instance).await?;
-        let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
-        if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
-            return Ok(None);
-        }
-        let roster = &self.relay.0.roster;
-        let Some(instance) = roster.instance(&self.holder.instance).await? else { return Ok(None) };
-        let pinned = roster.pinned_generation(&self.holder.instance, &self.holder.gateway).await?;
-        let hold_back = roster.hold_back(&self.holder.instance).await?;
-        let interactions = roster.interaction_mode(&self.holder.instance).await?;
-        Ok(Some((instance, pinned, (hold_back, interactions))))
     }
 
     /// Records what a hello proves about the gateway's version. A gateway sends one hello per bot, all at once,
@@ -146,8 +127,7 @@ impl Socket {
     /// Returns the bot that a hello is for, if this agent has it.
     async fn accept(&mut self, hello: &Hello) -> Result<Option<BotRef>, Fault> {
         let everyones = self.egress.everyones();
-        let mut bots = self.relay.0.roster.bots_used_by(&self.holder.instance).await?;
-        self.relay.0.identity.gateways.narrow(&self.holder.gateway, &mut bots).await?;
+        let mut bots = self.components.gateway_records.bots(&self.holder).await?;
         bots.extend(everyones.clone());
         if !hello.bot_id.is_empty() {
             let named = BotRef { platform: hello.platform.clone(), bot: hello.bot_id.clone() };

@@ -157,7 +157,7 @@ impl Socket {
             };
             self.lines.push(&piece, take).map_err(|_| Close { code: 1009, reason: "line too long" })?;
             if let Some(line) = long {
-                frame = self.relay.0.long_lines.parse(line).await;
+                frame = self.components.long_lines.parse(line).await;
             }
             // An incomplete line that continues in the next message does not count as junk.
             let goes_on = self.connections.frame_rate_limit.lock().count(

@@ -12,7 +12,6 @@ use tokio_tungstenite::tungstenite;
 
 use super::Ending::{self, Close, Gone};
 use super::{SILENT_AFTER, Socket};
-use crate::Relay;
 use crate::agent_connections::AgentConnections;
 
 /// Largest message to an agent, in bytes: half of what a stock agent accepts.
@@ -35,13 +34,13 @@ impl Socket {
     }
 
     pub(super) async fn put(&mut self, message: Message) -> Result<(), Ending> {
-        let Self { relay, connections, orders_ready, id, stream, .. } = self;
-        written(relay, connections, orders_ready, *id, stream.feed(message)).await
+        let Self { components, connections, orders_ready, id, stream, .. } = self;
+        written(&components.timepiece, connections, orders_ready, *id, stream.feed(message)).await
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), Ending> {
-        let Self { relay, connections, orders_ready, id, stream, .. } = self;
-        written(relay, connections, orders_ready, *id, stream.flush()).await
+        let Self { components, connections, orders_ready, id, stream, .. } = self;
+        written(&components.timepiece, connections, orders_ready, *id, stream.flush()).await
     }
 
     pub(super) async fn ping(&mut self) -> Result<(), Ending> {
@@ -57,7 +56,7 @@ impl Socket {
 
     /// Completes the closing handshake that the peer began.
     pub(super) async fn answer_goodbye(&mut self) {
-        let _ = self.relay.0.timepiece.within(CLOSING, self.stream.flush()).await;
+        let _ = self.components.timepiece.within(CLOSING, self.stream.flush()).await;
     }
 }
 
@@ -92,13 +91,13 @@ pub(crate) async fn await_goodbye(stream: &mut WebSocket, timepiece: &Timepiece)
 /// Waits for a write. Gives up after [`SILENT_AFTER`]. An order to close ends the write even if the peer does not
 /// read.
 async fn written<E>(
-    relay: &Relay,
+    timepiece: &Timepiece,
     connections: &AgentConnections,
     orders_ready: &Notify,
     socket: u64,
     write: impl Future<Output = Result<(), E>>,
 ) -> Result<(), Ending> {
-    let (mut write, limit) = (std::pin::pin!(write), relay.0.timepiece.after(SILENT_AFTER));
+    let (mut write, limit) = (std::pin::pin!(write), timepiece.after(SILENT_AFTER));
     let (mut limit, mut rung) = (std::pin::pin!(limit), false);
     let ended = loop {
         tokio::select! {

@@ -8,12 +8,8 @@ use posthouse_wire::EntryId;
 
 use super::lease::Lease;
 use super::{Delivery, Outstanding};
-use crate::agent_connections::AgentConnections;
 use crate::socket::Socket;
-use crate::{Fault, Relay};
 
-/// Pause between two attempts to commit acknowledgements while the ledger fails.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of acknowledgements waiting for the ledger. Entries of further ones are delivered again.
 const MOST_UNCOMMITTED: usize = 4096;
 /// Time for which a closing socket waits until its acknowledgements are stored.
@@ -43,7 +39,7 @@ impl Socket {
         };
         let (handed, place, parts) = match outstanding {
             Some(Outstanding { handed, place, parts, .. }) => (handed, Some(place), parts),
-            None => (self.relay.0.timepiece.now(), None, Vec::new()),
+            None => (self.components.timepiece.now(), None, Vec::new()),
         };
         if at.is_none() {
             // The live socket may hold these entries already, while it waits for their attachments.
@@ -69,39 +65,26 @@ impl Socket {
         let delivery = &mut seated.delivery;
         if delivery.committing.is_none() && !delivery.uncommitted.is_empty() {
             let uncommitted = std::mem::take(&mut delivery.uncommitted);
-            delivery.committing =
-                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), uncommitted)));
+            let acknowledgements = Arc::clone(&self.components.acknowledgements);
+            let instance = self.holder.instance.clone();
+            delivery.committing = Some(Box::pin(acknowledgements.store(instance, uncommitted)));
         }
     }
 
     pub(in crate::socket) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
-        let relay = self.relay.clone();
         let uncommitted = std::mem::take(&mut delivery.uncommitted);
         let keeping = async {
             if let Some(committing) = delivery.committing.take() {
                 committing.await;
             }
             if !uncommitted.is_empty() {
-                commit(relay.clone(), Arc::clone(&self.connections), uncommitted).await;
+                let acknowledgements = Arc::clone(&self.components.acknowledgements);
+                acknowledgements.store(self.holder.instance.clone(), uncommitted).await;
             }
         };
         // A failing ledger must block neither the seat nor the shutdown.
-        if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
+        if self.components.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
             tracing::error!(instance.id = %self.holder.instance, "acknowledgements could not be stored: entries will be delivered again");
-        }
-    }
-}
-
-/// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
-async fn commit(relay: Relay, connections: Arc<AgentConnections>, uncommitted: Vec<Acknowledgement>) {
-    loop {
-        match relay.0.acknowledgements.commit(&connections.instance, uncommitted.clone()).await {
-            Ok(()) => return,
-            Err(Fault::Ledger(ledger::Fault::Closed)) => return,
-            Err(fault) => {
-                tracing::error!(%fault, "could not store acknowledgements; trying again");
-                relay.0.timepiece.after(RETRY_PAUSE).await;
-            }
         }
     }
 }

@@ -42,7 +42,7 @@ impl Socket {
     /// pings but does nothing else has a dead reader, which is a sign of poison. A frozen peer is no such sign, and
     /// neither is a peer that sends requests.
     pub(in crate::socket) async fn check_lease(&mut self, now: Instant) -> Result<(), Ending> {
-        let lease = self.relay.0.config.ack_lease.0;
+        let lease = self.components.config.ack_lease.0;
         let Some(seated) = &mut self.seated else { return Ok(()) };
         let delivery = &mut seated.delivery;
         if now >= delivery.ready {

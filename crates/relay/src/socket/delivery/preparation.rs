@@ -8,15 +8,16 @@ use posthouse_time::Instant;
 use posthouse_wire::TenantId;
 use tokio::sync::Notify;
 
+use crate::Egress;
 use crate::media::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent};
-use crate::{Egress, Relay};
+use crate::socket::SocketComponents;
 
 /// Time after the newest part of an album in which further parts may come.
 pub(super) const ALBUM_QUIET: Duration = Duration::from_secs(1);
 
 /// Starts the preparation of entries for one socket.
 pub(super) struct Preparer<'a> {
-    pub relay: &'a Relay,
+    pub components: &'a SocketComponents,
     pub egress: &'a Arc<dyn Egress>,
     pub tenant: &'a TenantId,
     /// Notified when an entry is prepared.
@@ -34,7 +35,7 @@ impl Preparer<'_> {
     pub fn start(&self, entry: &Entry, now: Instant) -> Preparation {
         let event = Arc::<OnceLock<Option<PreparedEvent>>>::default();
         let (result, entry, ready) = (Arc::clone(&event), entry.clone(), Arc::clone(self.ready));
-        let components = &self.relay.0;
+        let components = self.components;
         let fetcher = AttachmentFetcher {
             store: components.media.clone(),
             egress: Arc::clone(self.egress),

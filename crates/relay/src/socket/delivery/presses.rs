@@ -21,7 +21,7 @@ pub(super) fn goes_elsewhere(
 impl Socket {
     /// Records that a press was sent on this socket. Its acknowledgement is awaited as for any other entry.
     pub(in crate::socket) fn sent_press(&mut self, press: HandedPress) {
-        let (now, handed) = (self.now(), self.relay.0.timepiece.now());
+        let (now, handed) = (self.now(), self.components.timepiece.now());
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
         if delivery.outstanding.is_empty() {
