@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Arm, ArmResult, Armed, Due, NewAlarm};
+use ledger::{Arm, ArmResult, Armed, Arms, Due, NewAlarm};
 use posthouse_time::Moment;
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{JobId, ScheduleId, TenantId};
 
+use crate::background::ClockTasks;
 use crate::config::micros;
+use crate::fire_targets::FireTargets;
+use crate::heap::Heap;
+use crate::leases::Leases;
 use crate::metrics::ArmLabel;
 use crate::target::FireTarget;
-use crate::{Clock, Fault};
+use crate::{Fault, Metrics};
 
 /// Alarms that one tenant may have pending. They count in no agent's quota.
 pub(crate) const PER_TENANT: u32 = 100_000;
@@ -30,24 +34,38 @@ pub struct Alarm {
     pub at: Moment,
 }
 
-impl Clock {
+/// Sets and removes alarms. A handle that is cheap to clone.
+#[derive(Clone)]
+pub struct Alarms(Arc<AlarmParts>);
+
+/// Dependencies of alarms.
+pub(crate) struct AlarmParts {
+    pub arms: Arc<dyn Arms>,
+    pub heap: Arc<Heap>,
+    pub leases: Arc<Leases>,
+    pub targets: Arc<FireTargets>,
+    pub metrics: Arc<Metrics>,
+    pub background: ClockTasks,
+}
+
+impl Alarms {
+    pub(crate) fn new(parts: AlarmParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
     /// Registers the target of all alarms with this name. Call it before the clock runs: an alarm whose
     /// target is not registered is only checked again after a pause. The arm that the target receives names
     /// the tenant and the job. After a crash during an attempt the same alarm fires again, so a target must
     /// tolerate repeats.
     pub fn register(&self, name: &'static str, target: Arc<dyn FireTarget>) {
-        self.0.targets.insert(name, target);
-    }
-
-    pub(crate) fn target(&self, name: &str) -> Option<Arc<dyn FireTarget>> {
-        self.0.targets.get(name).map(|target| Arc::clone(&target))
+        self.0.targets.register(name, target);
     }
 
     /// Stores an alarm. It replaces an alarm of the same job for another time; repeating the same alarm
     /// changes nothing. It fires however late it is, and is retried until its target accepts it. Returns
     /// false when the tenant has reached its quota.
-    pub async fn set_alarm(&self, alarm: Alarm) -> Result<bool, Fault> {
-        let now = self.0.timepiece.now();
+    pub async fn set(&self, alarm: Alarm) -> Result<bool, Fault> {
+        let now = self.0.background.timepiece.now();
         let new = NewAlarm {
             target: alarm.target.to_owned(),
             tenant: alarm.tenant,
@@ -55,20 +73,20 @@ impl Clock {
             schedule: ScheduleId::mint(now.millis()),
             fire_at: FireAt::from_micros(alarm.at.millis().saturating_mul(1000)),
         };
-        let clock = self.clone();
+        let alarms = self.clone();
         // In its own task, because the caller's future may be dropped between the commit and the steps that
         // must follow it.
-        let set = self.0.tasks.spawn(async move {
+        let set = self.0.background.tasks.spawn(async move {
             let next_us = new.fire_at.due_us();
-            Ok(match clock.0.arms.set_alarm(new, PER_TENANT, now).await? {
+            Ok(match alarms.0.arms.set_alarm(new, PER_TENANT, now).await? {
                 Armed::New { key, superseded } => {
-                    clock.0.metrics.arms.get_or_create(&ArmLabel { why: "alarm" }).inc();
-                    superseded.into_iter().for_each(|old| clock.drop_cancelled(old));
-                    clock.0.heap.push(Due { next_us, key });
+                    alarms.0.metrics.arms.get_or_create(&ArmLabel { why: "alarm" }).inc();
+                    superseded.into_iter().for_each(|old| alarms.0.leases.drop_cancelled(old));
+                    alarms.0.heap.push(Due { next_us, key });
                     true
                 }
                 Armed::Same { due, .. } => {
-                    clock.0.heap.push(due);
+                    alarms.0.heap.push(due);
                     true
                 }
                 Armed::Delivered { .. } => true,
@@ -79,11 +97,11 @@ impl Clock {
     }
 
     /// Removes a pending alarm, if there is one. After it returns, no attempt of that alarm begins.
-    pub async fn unset_alarm(&self, target: &str, tenant: &TenantId, job: &JobId) -> Result<(), Fault> {
-        let (clock, target, tenant, job) = (self.clone(), target.to_owned(), tenant.clone(), job.clone());
-        let unset = self.0.tasks.spawn(async move {
-            if let Some(key) = clock.0.arms.unset_alarm(&target, &tenant, &job).await? {
-                clock.drop_cancelled(key);
+    pub async fn unset(&self, target: &str, tenant: &TenantId, job: &JobId) -> Result<(), Fault> {
+        let (alarms, target, tenant, job) = (self.clone(), target.to_owned(), tenant.clone(), job.clone());
+        let unset = self.0.background.tasks.spawn(async move {
+            if let Some(key) = alarms.0.arms.unset_alarm(&target, &tenant, &job).await? {
+                alarms.0.leases.drop_cancelled(key);
             }
             Ok(())
         });
@@ -92,9 +110,9 @@ impl Clock {
 
     /// Puts back an alarm whose target is not registered (yet), so that it is checked again.
     pub(crate) fn wait_for_target(&self, alarm: Arm) {
-        let clock = self.clone();
-        self.0.tasks.spawn(async move {
-            if !clock.begin(&alarm) {
+        let alarms = self.clone();
+        self.0.background.tasks.spawn(async move {
+            if !alarms.0.leases.begin(&alarm) {
                 return;
             }
             // Log once per alarm, not at every check.
@@ -104,8 +122,40 @@ impl Clock {
                     "an alarm is due, but its target is not registered; it waits"
                 );
             }
-            let next_us = Some(clock.now_us().saturating_add(micros(REGISTRATION_CHECK)));
-            clock.settle_at_last(&alarm, ArmResult::PutBack { next_us }).await;
+            let next_us = Some(alarms.0.background.now_us().saturating_add(micros(REGISTRATION_CHECK)));
+            alarms.0.leases.settle_at_last(&alarm, ArmResult::PutBack { next_us }).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::target::FireOutcome;
+    use crate::tests::{CronRecords, FixedAnswerTarget};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_alarm_is_set_once_per_time_and_none_is_left_after_it_was_unset() {
+        let records = CronRecords::open().await;
+        let target = FixedAnswerTarget::answering(FireOutcome::Refused { status: 500, retry_after: None });
+        let alarms = Alarms::new(AlarmParts {
+            arms: records.ledger.arms(),
+            heap: Arc::clone(&records.heap),
+            leases: records.leases(),
+            targets: target.everywhere(),
+            metrics: Arc::clone(&records.metrics),
+            background: records.background.clone(),
+        });
+        let tenant = records.ledger.roster().instance(&records.heron).await.unwrap().unwrap().tenant;
+        let at = records.background.timepiece.now() + Duration::from_secs(60);
+        let alarm = Alarm { target: "wakes", tenant: tenant.clone(), job: "r1".into(), at };
+        for _ in 0..2 {
+            assert!(alarms.set(alarm.clone()).await.unwrap());
+        }
+        let due = records.heap.pop(i64::MAX, 9);
+        assert_eq!(due[0], due[1], "a repeat is the same alarm");
+        alarms.unset("wakes", &tenant, &"r1".into()).await.unwrap();
+        assert!(alarms.0.leases.claim_due(due).await.unwrap().is_empty());
     }
 }

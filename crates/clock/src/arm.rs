@@ -1,13 +1,19 @@
 //! Arming and cancelling jobs: one pending arm per job, which a newer one replaces.
 
-use errand::UrlRefusal;
-use ledger::{Armed, Due, Instance, NewArm};
-use posthouse_time::Moment;
+use std::sync::Arc;
+
+use errand::{Errand, UrlRefusal};
+use ledger::{Armed, Arms, Due, Instance, NewArm};
+use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{BadField, FireAt, FireProof, Policy, Provision, Provisioned};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
+use vault::Signer;
 
+use crate::heap::Heap;
+use crate::leases::Leases;
 use crate::metrics::ArmLabel;
-use crate::{Clock, Fault, retry};
+use crate::prewake::Prewake;
+use crate::{Fault, Metrics, retry};
 
 /// Largest distance of a due time from now: ten years.
 const FURTHEST_MS: i64 = 10 * 366 * 24 * 3600 * 1000;
@@ -26,14 +32,47 @@ pub(crate) enum ArmAnswer {
     OverQuota,
 }
 
-impl Clock {
-    pub(crate) async fn provision(&self, of: &Instance, request: Provision) -> Result<ArmAnswer, Fault> {
-        let now = self.0.timepiece.now();
+/// Arms and cancels the jobs of agents.
+pub(crate) struct Arming {
+    arms: Arc<dyn Arms>,
+    heap: Arc<Heap>,
+    leases: Arc<Leases>,
+    prewake: Arc<Prewake>,
+    signer: Signer,
+    errand: Errand,
+    /// Jobs that one agent may have armed.
+    per_agent: u32,
+    metrics: Arc<Metrics>,
+    timepiece: Timepiece,
+}
+
+/// Dependencies of arming.
+pub(crate) struct ArmingParts {
+    pub arms: Arc<dyn Arms>,
+    pub heap: Arc<Heap>,
+    pub leases: Arc<Leases>,
+    pub prewake: Arc<Prewake>,
+    pub signer: Signer,
+    pub errand: Errand,
+    pub per_agent: u32,
+    pub metrics: Arc<Metrics>,
+    pub timepiece: Timepiece,
+}
+
+impl Arming {
+    pub fn new(parts: ArmingParts) -> Self {
+        let ArmingParts { arms, heap, leases, prewake, signer, errand, per_agent, metrics, timepiece } =
+            parts;
+        Self { arms, heap, leases, prewake, signer, errand, per_agent, metrics, timepiece }
+    }
+
+    pub async fn provision(&self, of: &Instance, request: Provision) -> Result<ArmAnswer, Fault> {
+        let now = self.timepiece.now();
         if let Err(answer) = self.check(of, &request, now) {
             return Ok(answer);
         }
         let cron_key = match request.proof {
-            FireProof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &request.job)),
+            FireProof::PerJobKey => Some(self.signer.cron_key(&of.id, &request.job)),
             FireProof::PortalJwt => None,
         };
         let (schedule, due_ms) = (ScheduleId::mint(now.millis()), request.fire_at.due_ms());
@@ -50,25 +89,25 @@ impl Clock {
             then: request.then,
             next_us,
         };
-        let armed = self.0.arms.arm(new, self.0.config.arms_per_agent, now).await?;
-        let count = |why| self.0.metrics.arms.get_or_create(&ArmLabel { why }).inc();
+        let armed = self.arms.arm(new, self.per_agent, now).await?;
+        let count = |why| self.metrics.arms.get_or_create(&ArmLabel { why }).inc();
         let schedule = match armed {
             Armed::New { key, superseded } => {
                 count(if superseded.is_some() { "replaced" } else { "new" });
-                superseded.into_iter().for_each(|old| self.drop_cancelled(old));
-                self.0.heap.push(Due { next_us, key });
-                self.consider_waking_ahead(&of.id, next_us);
+                superseded.into_iter().for_each(|old| self.leases.drop_cancelled(old));
+                self.heap.push(Due { next_us, key });
+                self.prewake.consider(&of.id, next_us);
                 schedule
             }
             Armed::Same { schedule, due } => {
                 count("same");
-                self.0.heap.push(due);
+                self.heap.push(due);
                 schedule
             }
             Armed::Delivered { schedule, at } => {
                 count("delivered");
                 if due_ms >= at.millis() - SUSPICIOUS_MS {
-                    self.0.metrics.dedup_suspect.inc();
+                    self.metrics.dedup_suspect.inc();
                     tracing::warn!(instance.id = %of.id,
                         "an agent armed a fire again that it has just accepted; its clock may run behind the server's");
                 }
@@ -82,10 +121,10 @@ impl Clock {
         Ok(ArmAnswer::Scheduled(Provisioned { schedule, cron_key }))
     }
 
-    pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
+    pub async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
         // Drop it before answering: after the answer no attempt may begin.
-        if let Some(key) = self.0.arms.cancel(instance, job, self.0.timepiece.now()).await? {
-            self.drop_cancelled(key);
+        if let Some(key) = self.arms.cancel(instance, job, self.timepiece.now()).await? {
+            self.leases.drop_cancelled(key);
         }
         Ok(())
     }
@@ -103,14 +142,14 @@ impl Clock {
             return malformed("policy", "has a `jitter` of more than one hour");
         }
         let Some(callback) = &request.callback else { return Ok(()) };
-        let url = match self.0.errand.check_base(callback) {
+        let url = match self.errand.check_base(callback) {
             Ok(url) => url,
             Err(refusal @ (UrlRefusal::NotAUrl | UrlRefusal::TooLong)) => {
                 return malformed("agent_callback_url", &refusal.to_string());
             }
             Err(refusal) => return Err(ArmAnswer::NotAllowed(refusal.to_string())),
         };
-        let pinned = of.callback_url.as_deref().and_then(|pinned| self.0.errand.check_base(pinned).ok());
+        let pinned = of.callback_url.as_deref().and_then(|pinned| self.errand.check_base(pinned).ok());
         match (&of.callback_url, pinned) {
             (None, _) => Ok(()),
             (Some(_), Some(pinned)) if pinned.origin() == url.origin() => Ok(()),
@@ -134,4 +173,24 @@ pub(crate) fn next_us(instance: &InstanceId, job: &JobId, fire_at: &FireAt, poli
     });
     let share = i64::try_from(retry::mixed(seed) % span_us).unwrap_or(0);
     fire_at.due_us().saturating_add(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::held::Stage;
+    use crate::tests::CronRecords;
+
+    #[tokio::test]
+    async fn after_a_newer_arm_or_a_cancel_no_attempt_of_the_older_arm_begins() {
+        let records = CronRecords::open().await;
+        let leases = records.leases();
+        let older = records.arm(&leases, "report", 1000).await;
+        let claimed = leases.claim(vec![older.key]).await.unwrap();
+        assert!(leases.hold(&claimed[0], Stage::Waiting));
+        let newer = records.arm(&leases, "report", 2000).await;
+        assert!(!leases.begin(&older), "it was replaced");
+        records.arming(&leases).cancel(&records.heron, &"report".into()).await.unwrap();
+        assert!(leases.claim(vec![newer.key]).await.unwrap().is_empty(), "it was cancelled");
+        assert_eq!(records.heap.len(), 2, "entries of ended arms stay in the heap and find nothing");
+    }
 }

@@ -1,48 +1,33 @@
-//! `Clock`, the handle of this plane: its parts, its loops, start and shutdown.
+//! `Clock`, the handle of this plane: its components, its loops, start and shutdown.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
-use dashmap::{DashMap, DashSet};
 use errand::Errand;
-use identity::Identity;
-use ledger::{Arm, ArmFilter, ArmKey, ArmState, Arms};
-use moka::sync::Cache;
-use parking_lot::Mutex;
-use posthouse_time::{Instant, Moment, Timepiece};
-use posthouse_wire::InstanceId;
-use posthouse_wire::cron::Stamp;
-use relay::Relay;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use identity::{Authenticator, Identity};
+use ledger::{Arm, ArmFilter, ArmState, Arms};
+use posthouse_time::Timepiece;
+use relay::{Fires, Relay};
 use vault::Signer;
 
+use crate::alarm::{AlarmParts, Alarms};
+use crate::arm::{Arming, ArmingParts};
+use crate::background::ClockTasks;
 use crate::callback::Callback;
-use crate::cancelled_during_claim::CancelledDuringClaim;
-use crate::config::{ATTEMPT_TIMEOUT, IN_FLIGHT_PER_HOST, LEASE, micros};
-use crate::fire::HeldArm;
-use crate::fire_queue::{FireQueue, Limits};
+use crate::config::ATTEMPT_TIMEOUT;
+use crate::due::DueLoop;
+use crate::external_scheduler::{ExternalSchedulerParts, ExternalSchedulers};
+use crate::fire::{Firing, FiringParts};
+use crate::fire_targets::FireTargets;
 use crate::heap::Heap;
-use crate::held::HeldArms;
-use crate::prewake::Prewake;
+use crate::leases::Leases;
+use crate::operator::{CronJobParts, CronJobs};
+use crate::prewake::{Prewake, PrewakeParts};
 use crate::rate_limit::RateLimit;
+use crate::revivals::Revivals;
 use crate::socket_target::SocketTarget;
-use crate::target::FireTarget;
-use crate::{Config, Fault, Metrics, retry};
-
-/// How long a shutdown waits for running fires.
-const CLOSED_WITHIN: Duration = Duration::from_secs(7);
-/// Arms held at once. Further due arms stay in the heap.
-const HELD: usize = 8192;
-
-/// Pause before an attempt is repeated whose outcome was lost in a crash.
-const ORPHAN_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often the clock checks whether the wall clock was set.
-const STEP_LOOK: Duration = Duration::from_secs(5);
-/// Smallest change that counts as a step of the wall clock.
-pub(crate) const STEP_US: u64 = 1_000_000;
+use crate::wake_requests::WakeRequests;
+use crate::wall_clock::WallClock;
+use crate::{Config, Fault, Metrics};
 
 /// Parts that the clock is built from. It gets a signer, never the vault.
 pub struct Parts {
@@ -59,47 +44,65 @@ pub struct Parts {
 
 /// Managed cron. A handle that is cheap to clone.
 #[derive(Clone)]
-pub struct Clock(pub(crate) Arc<Inner>);
+pub struct Clock(pub(crate) Arc<ClockComponents>);
 
-pub(crate) struct Inner {
-    pub config: Config,
+/// The components. Each owns its state, and holds only the components that it calls.
+pub(crate) struct ClockComponents {
     pub arms: Arc<dyn Arms>,
     pub signer: Signer,
-    pub relay: Relay,
-    pub errand: Errand,
-    pub timepiece: Timepiece,
-    pub metrics: Arc<Metrics>,
-    pub heap: Heap,
-    /// Difference between the wall clock and the monotonic clock when the loop last checked, in microseconds.
-    pub lead: AtomicI64,
-    pub held: HeldArms,
-    pub cancelled: CancelledDuringClaim,
-    pub queue: Mutex<FireQueue<HeldArm>>,
-    pub callback: Arc<dyn FireTarget>,
-    pub socket: Arc<dyn FireTarget>,
-    /// Registered targets of alarms, by name.
-    pub targets: DashMap<&'static str, Arc<dyn FireTarget>>,
-    pub identity: Identity,
+    pub authenticator: Authenticator,
     pub rate_limit: RateLimit,
-    pub prewake: Prewake,
-    /// Stamps of external schedulers that were used, kept for as long as they would be accepted.
-    pub used_stamps: Cache<(i64, [u8; 32]), ()>,
-    /// Instances with an arm that failed or was given up. Dead arms are looked up only for these agents.
-    pub troubled: DashSet<InstanceId>,
-    /// Name of this node in leases.
-    pub owner: String,
-    pub tasks: TaskTracker,
-    pub closing: CancellationToken,
+    pub metrics: Arc<Metrics>,
+    pub background: ClockTasks,
+    pub arming: Arming,
+    pub jobs: CronJobs,
+    pub revivals: Arc<Revivals>,
+    pub external_schedulers: ExternalSchedulers,
+    alarms: Alarms,
+    heap: Arc<Heap>,
+    wall_clock: Arc<WallClock>,
+    leases: Arc<Leases>,
+    firing: Arc<Firing>,
+    due_loop: DueLoop,
+    prewake: Arc<Prewake>,
+    fires: Arc<Fires>,
 }
 
 impl Clock {
+    /// Builds the components, the ones that others call first.
     pub fn new(parts: Parts) -> Result<Self, Fault> {
         let Parts { config, arms, signer, relay, identity, errand, issuer, timepiece } = parts;
-        let limits = Limits {
-            in_all: config.in_flight,
-            per_instance: config.in_flight_per_agent,
-            per_host: IN_FLIGHT_PER_HOST,
-        };
+        let metrics = Arc::<Metrics>::default();
+        let background = ClockTasks::new(timepiece.clone());
+        let heap = Arc::new(Heap::new());
+        let wall_clock = Arc::new(WallClock::new(timepiece.clone()));
+        let revivals = Arc::new(Revivals::new(
+            Arc::clone(&arms),
+            Arc::clone(&heap),
+            Arc::clone(&metrics),
+            background.clone(),
+        ));
+        let wake_requests = Arc::new(WakeRequests::new(
+            Arc::clone(relay.wake_calls()),
+            Arc::clone(identity.roster.records()),
+            Arc::clone(&metrics),
+            background.clone(),
+        ));
+        let prewake = Arc::new(Prewake::new(PrewakeParts {
+            is_on: config.pre_wake,
+            per_agent: config.arms_per_agent,
+            arms: Arc::clone(&arms),
+            connections: Arc::clone(relay.connections()),
+            wake_requests: Arc::clone(&wake_requests),
+            background: background.clone(),
+        }));
+        let leases = Arc::new(Leases::new(
+            Arc::clone(&arms),
+            Arc::clone(&heap),
+            Arc::clone(&prewake),
+            vault::random_hex(8)?.expose().to_owned(),
+            background.clone(),
+        ));
         let callback = Callback {
             errand: errand.clone(),
             signer: signer.clone(),
@@ -107,66 +110,104 @@ impl Clock {
             timeout: ATTEMPT_TIMEOUT,
             timepiece: timepiece.clone(),
         };
-        let socket = SocketTarget { relay: relay.clone(), timeout: ATTEMPT_TIMEOUT };
-        Ok(Self(Arc::new(Inner {
-            heap: Heap::new(),
-            lead: AtomicI64::new(0),
-            held: HeldArms::new(HELD),
-            cancelled: CancelledDuringClaim::default(),
-            queue: Mutex::new(FireQueue::new(limits)),
-            callback: Arc::new(callback),
-            socket: Arc::new(socket),
-            targets: DashMap::new(),
-            identity,
+        let socket = SocketTarget { fires: Arc::clone(relay.fires()), timeout: ATTEMPT_TIMEOUT };
+        let targets = Arc::new(FireTargets::new(Arc::new(callback), Arc::new(socket)));
+        let firing = Arc::new(Firing::new(FiringParts {
+            config: config.clone(),
+            leases: Arc::clone(&leases),
+            prewake: Arc::clone(&prewake),
+            revivals: Arc::clone(&revivals),
+            wake_requests,
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
+        }));
+        let alarms = Alarms::new(AlarmParts {
+            arms: Arc::clone(&arms),
+            heap: Arc::clone(&heap),
+            leases: Arc::clone(&leases),
+            targets: Arc::clone(&targets),
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
+        });
+        Ok(Self(Arc::new(ClockComponents {
+            arming: Arming::new(ArmingParts {
+                arms: Arc::clone(&arms),
+                heap: Arc::clone(&heap),
+                leases: Arc::clone(&leases),
+                prewake: Arc::clone(&prewake),
+                signer: signer.clone(),
+                errand,
+                per_agent: config.arms_per_agent,
+                metrics: Arc::clone(&metrics),
+                timepiece,
+            }),
+            jobs: CronJobs::new(CronJobParts {
+                arms: Arc::clone(&arms),
+                heap: Arc::clone(&heap),
+                targets: Arc::clone(&targets),
+                prewake: Arc::clone(&prewake),
+                background: background.clone(),
+            }),
+            external_schedulers: ExternalSchedulers::new(ExternalSchedulerParts {
+                signer: signer.clone(),
+                arms: Arc::clone(&arms),
+                leases: Arc::clone(&leases),
+                firing: Arc::clone(&firing),
+                targets: Arc::clone(&targets),
+                guard_us: config.guard_us(),
+                background: background.clone(),
+            }),
             rate_limit: RateLimit::new(config.requests_per_second, config.requests_at_once),
-            prewake: Prewake::default(),
-            used_stamps: Cache::builder()
-                .max_capacity(1_000_000)
-                .time_to_live(Duration::from_secs(3 * Stamp::WINDOW_SECONDS))
-                .build(),
-            troubled: DashSet::new(),
-            owner: vault::random_hex(8)?.expose().to_owned(),
-            metrics: Arc::default(),
-            tasks: TaskTracker::new(),
-            closing: CancellationToken::new(),
-            config,
+            due_loop: DueLoop {
+                arms: Arc::clone(&arms),
+                heap: Arc::clone(&heap),
+                wall_clock: Arc::clone(&wall_clock),
+                leases: Arc::clone(&leases),
+                targets,
+                firing: Arc::clone(&firing),
+                alarms: alarms.clone(),
+                metrics: Arc::clone(&metrics),
+                background: background.clone(),
+                config,
+            },
+            authenticator: identity.authenticator,
+            fires: Arc::clone(relay.fires()),
             arms,
             signer,
-            relay,
-            errand,
-            timepiece,
+            revivals,
+            metrics,
+            background,
+            alarms,
+            heap,
+            wall_clock,
+            leases,
+            firing,
+            prewake,
         })))
     }
 
     /// Runs the loops of this plane until the server shuts down.
     pub async fn run(&self) -> Result<(), Fault> {
-        self.take_over().await?;
+        let components = &*self.0;
+        components.leases.take_over().await?;
+        self.find_agents().await?;
         // All loops end when the server shuts down. A fault in one ends the others at once.
         tokio::try_join!(
-            self.keep_due(),
-            self.keep_leases(),
-            self.follow_wall_clock(),
-            self.hear_arrivals(),
-            self.keep_waking_ahead()
+            components.due_loop.run(),
+            components.leases.keep(),
+            components.wall_clock.keep_watch(&components.heap, &components.background),
+            components.revivals.hear_arrivals(&components.fires),
+            components.prewake.keep_waking()
         )?;
         Ok(())
     }
 
-    /// After a start: frees the arms that the last process held, and finds the agents with dead arms again.
-    async fn take_over(&self) -> Result<(), Fault> {
-        let now = self.0.timepiece.now();
-        let freed = self.0.arms.free_orphans(&self.0.owner, now, ORPHAN_PAUSE).await?;
-        if !freed.is_empty() {
-            tracing::info!(arms = freed.len(), "took over arms whose last attempt has no recorded outcome");
-        }
-        self.0.arms.move_retries(now, retry::LONGEST).await?;
-        self.each_arm(ArmState::Dead, |arm| {
-            self.0.troubled.insert(arm.instance);
-        })
-        .await?;
-        if self.0.config.pre_wake {
-            self.each_arm(ArmState::Armed, |arm| self.consider_waking_ahead(&arm.instance, arm.next_us))
-                .await?;
+    /// After a start: finds the agents with dead arms again, and those to be woken ahead of their due time.
+    async fn find_agents(&self) -> Result<(), Fault> {
+        let (revivals, prewake) = (&self.0.revivals, &self.0.prewake);
+        self.each_arm(ArmState::Dead, |arm| revivals.note_trouble(&arm.instance)).await?;
+        if prewake.is_on() {
+            self.each_arm(ArmState::Armed, |arm| prewake.consider(&arm.instance, arm.next_us)).await?;
         }
         Ok(())
     }
@@ -181,107 +222,21 @@ impl Clock {
         }
     }
 
-    /// Renews the leases of all held arms. Arms that another node has taken over meanwhile are dropped.
-    async fn keep_leases(&self) -> Result<(), Fault> {
-        loop {
-            tokio::select! {
-                () = self.0.closing.cancelled() => return Ok(()),
-                () = self.0.timepiece.after(LEASE / 3) => {}
-            }
-            let keys = self.0.held.claimed();
-            if keys.is_empty() {
-                continue;
-            }
-            match self.0.arms.renew(keys, &self.0.owner, self.lease_until()).await {
-                Ok(lost) => lost.into_iter().for_each(|lost| self.let_go(lost)),
-                Err(fault) => tracing::error!(%fault, "could not renew the leases of held arms"),
-            }
-        }
-    }
-
-    /// Wakes the main loop when the wall clock was set, because it may not notice this while it sleeps.
-    async fn follow_wall_clock(&self) -> Result<(), Fault> {
-        loop {
-            tokio::select! {
-                () = self.0.closing.cancelled() => return Ok(()),
-                () = self.0.timepiece.after(STEP_LOOK) => {}
-            }
-            // Compared with the value that the main loop uses: it may have seen a step that was undone since.
-            if self.0.lead.load(Ordering::Relaxed).abs_diff(self.wall_lead()) > STEP_US {
-                self.0.heap.nudge.notify_one();
-            }
-        }
-    }
-
-    /// Difference between the wall clock and the monotonic clock, in microseconds. It changes when the wall
-    /// clock is set.
-    pub(crate) fn wall_lead(&self) -> i64 {
-        let (wall, instant) = self.0.timepiece.readings();
-        wall.millis().saturating_mul(1000).saturating_sub(micros(instant.since(Instant::default())))
-    }
-
-    /// An agent that connects is alive, so its dead arms are tried again at once.
-    async fn hear_arrivals(&self) -> Result<(), Fault> {
-        let mut arrivals = self.0.relay.fires().arrivals();
-        loop {
-            tokio::select! {
-                () = self.0.closing.cancelled() => return Ok(()),
-                arrived = arrivals.next() => match arrived {
-                    Some(instance) => {
-                        if let Err(fault) = self.sign_of_life(&instance).await {
-                            tracing::error!(%fault, "could not revive the dead arms of an agent that connected");
-                        }
-                    }
-                    None => return Ok(()),
-                },
-            }
-        }
-    }
-
-    pub(crate) async fn sign_of_life(&self, instance: &InstanceId) -> Result<(), Fault> {
-        if self.0.troubled.remove(instance).is_none() {
-            return Ok(());
-        }
-        let revived = self.0.arms.revive(instance, self.0.timepiece.now()).await;
-        if revived.is_err() {
-            self.0.troubled.insert(instance.clone());
-        }
-        for due in revived? {
-            self.0.metrics.revived.inc();
-            self.0.heap.push(due);
-        }
-        Ok(())
-    }
-
-    /// Called after the commit of a cancel or of a newer arm: no attempt of this arm begins from here on.
-    pub(crate) fn drop_cancelled(&self, key: ArmKey) {
-        self.0.cancelled.note(key);
-        self.let_go(key);
-    }
-
-    fn let_go(&self, key: ArmKey) {
-        self.0.held.remove_waiting(key);
-    }
-
-    pub(crate) fn lease_until(&self) -> Moment {
-        self.0.timepiece.now() + LEASE
-    }
-
-    pub(crate) fn now_us(&self) -> i64 {
-        self.0.timepiece.now().millis().saturating_mul(1000)
-    }
-
     /// Stops claiming, waits for running fires, and puts back arms that were not begun.
     pub async fn close(&self) {
-        self.0.closing.cancel();
-        let waiting = self.0.queue.lock().drain();
-        for held in waiting {
-            self.put_back(&held.arm).await;
-        }
-        self.0.tasks.close();
-        if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("the clock closed while fires were still running");
-        }
+        self.0.background.closing.cancel();
+        self.0.firing.close().await;
+        self.0.background.wait().await;
+    }
+
+    /// Timers of other planes.
+    pub fn alarms(&self) -> &Alarms {
+        &self.0.alarms
+    }
+
+    /// What the operator sees of jobs and does with them.
+    pub fn jobs(&self) -> &CronJobs {
+        &self.0.jobs
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {

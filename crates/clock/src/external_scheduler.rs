@@ -2,17 +2,26 @@
 //!
 //! The request only names an arm. The stored arm decides where to call and whether it is due.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ledger::{Arm, ArmResult};
+use ledger::{Arm, ArmResult, Arms};
+use moka::sync::Cache;
 use posthouse_wire::cron::{SIGNATURE, Stamp};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 use serde::Deserialize;
 use serde_json::json;
+use vault::Signer;
 
+use crate::background::ClockTasks;
+use crate::fire::Firing;
+use crate::fire_targets::FireTargets;
 use crate::held::Stage;
+use crate::leases::Leases;
 use crate::routes::{read_request_body, refused, unavailable, with_retry_after};
 use crate::{Clock, Fault};
 
@@ -49,7 +58,7 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    if !clock.vouched(&stamp, &body) {
+    if !clock.0.external_schedulers.vouched(&stamp, &body) {
         return unsigned();
     }
     let Ok(call) = serde_json::from_slice::<Call>(&body) else {
@@ -59,7 +68,7 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
             "instance_id, job_id and schedule_id are required",
         );
     };
-    match clock.relayed(&call).await {
+    match clock.0.external_schedulers.relayed(&call).await {
         Ok(SchedulerAnswer::Over(status)) => Json(json!({ "status": status })).into_response(),
         Ok(SchedulerAnswer::NotYet { seconds }) => {
             with_retry_after(refused(StatusCode::CONFLICT, "not_due", "the arm is not due yet"), seconds)
@@ -71,17 +80,50 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
     }
 }
 
-impl Clock {
+/// Fires arms that external schedulers report as due.
+pub(crate) struct ExternalSchedulers {
+    /// Stamps that were used, kept for as long as they would be accepted.
+    used_stamps: Cache<(i64, [u8; 32]), ()>,
+    signer: Signer,
+    arms: Arc<dyn Arms>,
+    leases: Arc<Leases>,
+    firing: Arc<Firing>,
+    targets: Arc<FireTargets>,
+    guard_us: i64,
+    background: ClockTasks,
+}
+
+/// Dependencies of external schedulers.
+pub(crate) struct ExternalSchedulerParts {
+    pub signer: Signer,
+    pub arms: Arc<dyn Arms>,
+    pub leases: Arc<Leases>,
+    pub firing: Arc<Firing>,
+    pub targets: Arc<FireTargets>,
+    pub guard_us: i64,
+    pub background: ClockTasks,
+}
+
+impl ExternalSchedulers {
+    pub fn new(parts: ExternalSchedulerParts) -> Self {
+        let ExternalSchedulerParts { signer, arms, leases, firing, targets, guard_us, background } = parts;
+        let used_stamps = Cache::builder()
+            .max_capacity(1_000_000)
+            .time_to_live(Duration::from_secs(3 * Stamp::WINDOW_SECONDS))
+            .build();
+        Self { used_stamps, signer, arms, leases, firing, targets, guard_us, background }
+    }
+
     /// Checks the signature. A stamp is valid once; the same call again is a replay.
     fn vouched(&self, stamp: &Stamp, body: &[u8]) -> bool {
-        let Some(digest) = self.0.signer.vouches(stamp, body) else { return false };
-        self.0.used_stamps.entry((stamp.at, digest)).or_insert(()).is_fresh()
+        let Some(digest) = self.signer.vouches(stamp, body) else { return false };
+        self.used_stamps.entry((stamp.at, digest)).or_insert(()).is_fresh()
     }
 
     async fn relayed(&self, call: &Call) -> Result<SchedulerAnswer, Fault> {
-        let pending = self.0.arms.pending(&call.instance_id, &call.job_id).await?;
+        let pending = self.arms.pending(&call.instance_id, &call.job_id).await?;
         let Some(arm) = pending.filter(|arm| arm.schedule == call.schedule_id) else {
-            let ending = self.0.arms.ending(&call.instance_id, &call.schedule_id).await?;
+            let ending = self.arms.ending(&call.instance_id, &call.schedule_id).await?;
             return Ok(SchedulerAnswer::Over(match ending.as_deref() {
                 Some("superseded" | "missed" | "dead") => "superseded",
                 Some("cancelled") => "cancelled",
@@ -89,15 +131,15 @@ impl Clock {
                 _ => "gone",
             }));
         };
-        let early_us = arm.fire_at.due_us() + self.0.config.guard_us() - self.now_us();
+        let early_us = arm.fire_at.due_us() + self.guard_us - self.background.now_us();
         if early_us > 0 {
             let seconds = u32::try_from(early_us / 1_000_000 + 1).unwrap_or(u32::MAX);
             return Ok(SchedulerAnswer::NotYet { seconds });
         }
-        let claiming = self.0.cancelled.claiming();
-        let claimed = self.0.arms.claim(vec![arm.key], &self.0.owner, self.lease_until()).await?;
+        let claiming = self.leases.claiming();
+        let claimed = self.leases.claim(vec![arm.key]).await?;
         match claimed.into_iter().next() {
-            Some(arm) if self.holds(&arm) => {
+            Some(arm) if self.leases.hold(&arm, Stage::Calling) => {
                 drop(claiming);
                 self.fire_for_external_scheduler(arm).await
             }
@@ -106,19 +148,9 @@ impl Clock {
         }
     }
 
-    /// Holds a claimed arm, unless it was cancelled during the claim.
-    fn holds(&self, arm: &Arm) -> bool {
-        self.0.held.insert(arm.key, &arm.tenant, Stage::Calling);
-        let is_ours = !self.0.cancelled.has(arm.key);
-        if !is_ours {
-            self.0.held.remove(arm.key);
-        }
-        is_ours
-    }
-
     async fn fire_for_external_scheduler(&self, arm: Arm) -> Result<SchedulerAnswer, Fault> {
-        let settled = match self.target_of(&arm) {
-            Some(target) => self.attempt(&*target, &arm).await,
+        let settled = match self.targets.of(&arm) {
+            Some(target) => self.firing.attempt(&*target, &arm).await,
             None => ArmResult::PutBack { next_us: None },
         };
         let heard = match &settled {
@@ -134,7 +166,47 @@ impl Clock {
             },
             ArmResult::PutBack { .. } => SchedulerAnswer::Failed { error: "agent_unreachable", status: None },
         };
-        self.settle_at_last(&arm, settled).await;
+        self.leases.settle_at_last(&arm, settled).await;
         Ok(heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_wire::cron::Fired;
+
+    use crate::target::FireOutcome;
+    use crate::tests::{CronRecords, FixedAnswerTarget};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stamp_is_valid_once_and_an_arm_fires_only_when_it_is_due() {
+        let records = CronRecords::open().await;
+        let (leases, revivals) = (records.leases(), records.revivals());
+        let accepted = FireOutcome::Accepted { status: 202, fired: Fired::Accepted };
+        let target = FixedAnswerTarget::answering(accepted);
+        let schedulers = ExternalSchedulers::new(ExternalSchedulerParts {
+            signer: records.signer.clone(),
+            arms: records.ledger.arms(),
+            firing: records.firing(&leases, &revivals),
+            targets: target.everywhere(),
+            guard_us: 0,
+            background: records.background.clone(),
+            leases: Arc::clone(&leases),
+        });
+        let secret = records.signer.rotate_scheduler_secret().await.unwrap();
+        let stamp = Stamp::make(&secret, records.background.timepiece.now().seconds(), b"body");
+        assert!(!schedulers.vouched(&stamp, b"another body"));
+        assert!(schedulers.vouched(&stamp, b"body"));
+        assert!(!schedulers.vouched(&stamp, b"body"), "the same call again is a replay");
+        let arm = records.arm(&leases, "report", 2000).await;
+        let call = Call { instance_id: records.heron.clone(), job_id: arm.job, schedule_id: arm.schedule };
+        let answer = schedulers.relayed(&call).await.unwrap();
+        assert!(matches!(answer, SchedulerAnswer::NotYet { .. }));
+        records.background.timepiece.wind(Duration::from_secs(2));
+        let answer = schedulers.relayed(&call).await.unwrap();
+        assert!(matches!(answer, SchedulerAnswer::Over("delivered")));
+        assert_eq!(target.fired.lock().len(), 1);
     }
 }

@@ -13,6 +13,7 @@
 
 mod alarm;
 mod arm;
+mod background;
 mod callback;
 mod cancelled_during_claim;
 mod clock;
@@ -22,8 +23,10 @@ mod external_scheduler;
 mod fault;
 mod fire;
 mod fire_queue;
+mod fire_targets;
 mod heap;
 mod held;
+mod leases;
 mod metrics;
 mod mint;
 mod missed;
@@ -31,16 +34,21 @@ mod operator;
 mod prewake;
 mod rate_limit;
 mod retry;
+mod revivals;
 mod routes;
 mod socket_target;
 mod target;
+#[cfg(test)]
+mod tests;
+mod wake_requests;
+mod wall_clock;
 
-pub use alarm::Alarm;
+pub use alarm::{Alarm, Alarms};
 pub use clock::{Clock, Parts};
 pub use config::Config;
 pub use fault::Fault;
 pub use metrics::Metrics;
-pub use operator::{JobFilter, JobStanding, ManualFire};
+pub use operator::{CronJobs, JobFilter, JobStanding, ManualFire};
 pub use routes::{OPENAPI, OPERATIONS, render_fire, routes};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.

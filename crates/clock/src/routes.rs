@@ -64,7 +64,7 @@ pub fn routes(clock: &Clock) -> Router {
 /// Runs a request to its end even if the client hangs up. Otherwise it could end between a commit and the steps
 /// that must follow it, and an arm that is stored but not in the heap would never fire.
 async fn to_the_end(State(clock): State<Clock>, request: Request, next: Next) -> Response {
-    let response = completed(clock.0.tasks.spawn(next.run(request))).await;
+    let response = completed(clock.0.background.tasks.spawn(next.run(request))).await;
     response.unwrap_or_else(|ShuttingDown| unavailable(&Fault::from(ledger::Fault::Closed)))
 }
 
@@ -77,7 +77,7 @@ async fn provision(State(clock): State<Clock>, request: Request) -> Response {
         Ok(provision) => provision,
         Err(fault) => return malformed(&fault),
     };
-    match clock.provision(&instance, provision).await {
+    match clock.0.arming.provision(&instance, provision).await {
         Ok(ArmAnswer::Scheduled(scheduled)) => Json(scheduled.body()).into_response(),
         Ok(ArmAnswer::Malformed(fault)) => malformed(&fault),
         Ok(ArmAnswer::NotAllowed(why)) => {
@@ -97,7 +97,7 @@ async fn provision(State(clock): State<Clock>, request: Request) -> Response {
 
 async fn cancel(State(clock): State<Clock>, request: Request) -> Response {
     match asked_about_job(&clock, request).await {
-        Ok((instance, job)) => match clock.cancel(&instance, &job).await {
+        Ok((instance, job)) => match clock.0.arming.cancel(&instance, &job).await {
             Ok(()) => Json(json!({ "ok": true })).into_response(),
             Err(fault) => unavailable(&fault),
         },
@@ -107,7 +107,7 @@ async fn cancel(State(clock): State<Clock>, request: Request) -> Response {
 
 async fn redrive(State(clock): State<Clock>, request: Request) -> Response {
     match asked_about_job(&clock, request).await {
-        Ok((instance, job)) => match clock.redrive(&instance, &job).await {
+        Ok((instance, job)) => match clock.0.jobs.redrive(&instance, &job).await {
             Ok(redriven) => Json(json!({ "ok": true, "redriven": redriven })).into_response(),
             Err(fault) => unavailable(&fault),
         },
@@ -228,7 +228,7 @@ pub(crate) async fn read_request_body(body: Body) -> Result<Bytes, Response> {
 /// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
 async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response> {
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
-    let principal = match clock.0.identity.authenticator.cron_agent(&head.headers, address).await {
+    let principal = match clock.0.authenticator.cron_agent(&head.headers, address).await {
         Ok(Authentication::Known(principal)) => principal,
         Ok(Authentication::Refused(refusal)) => return Err(unauthenticated(refusal)),
         Ok(Authentication::Barred) => return Err(unauthenticated(CredentialRefusal::Unknown)),
@@ -243,13 +243,13 @@ async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response
             5,
         ));
     }
-    if !clock.0.rate_limit.admits(&agent.id, clock.0.timepiece.instant()) {
+    if !clock.0.rate_limit.admits(&agent.id, clock.0.background.timepiece.instant()) {
         return Err(with_retry_after(
             refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests"),
             1,
         ));
     }
-    match clock.sign_of_life(&agent.id).await {
+    match clock.0.revivals.sign_of_life(&agent.id).await {
         Ok(()) => Ok(Arc::clone(agent)),
         Err(fault) => Err(unavailable(&fault)),
     }

@@ -3,17 +3,18 @@
 //! Such a fire is a call with an answer, not an inbox entry: a cancel or a newer arm must be able to stop the
 //! attempts, which is not possible for an entry.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger::Arm;
 use posthouse_wire::cron::FireBody;
-use relay::{FireAnswer, Relay};
+use relay::{FireAnswer, Fires};
 
 use crate::target::{FireOutcome, FireTarget};
 
 pub(crate) struct SocketTarget {
-    pub relay: Relay,
+    pub fires: Arc<Fires>,
     pub timeout: Duration,
 }
 
@@ -21,7 +22,7 @@ pub(crate) struct SocketTarget {
 impl FireTarget for SocketTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
-        match self.relay.fires().send(&arm.instance, body, self.timeout).await {
+        match self.fires.send(&arm.instance, body, self.timeout).await {
             FireAnswer::Answer { status, fired } if (200..300).contains(&status) => {
                 FireOutcome::Accepted { status, fired }
             }

@@ -118,7 +118,7 @@ pub(crate) async fn list(
         Some(_) => return Err(AdminProblem::malformed("`state` must be armed, dispatching or dead")),
     };
     let limit = PAGE.clamp(which.limit);
-    let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+    let arms = console.clock.jobs().list(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
     let page = Page::up_to(limit, arms, |arm| arm.key.0.to_string());
     let (mut names, mut items) = (JobNames::default(), Vec::new());
     for arm in page.items {
@@ -133,7 +133,7 @@ pub(crate) async fn show(
     QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
-    let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
+    let standing = console.clock.jobs().show(&instance.id, &JobId::new(&job)).await?;
     let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
     let shown = JobNames::default().shown(&console, standing.arm).await?;
     let mut shown = serde_json::to_value(shown).unwrap_or_default();
@@ -151,7 +151,7 @@ pub(crate) async fn history(
     let job = lines.job.as_deref().map(JobId::new);
     let limit = HISTORY.clamp(lines.limit);
     let at_most = u32::try_from(limit).unwrap_or(u32::MAX);
-    let history = console.clock.job_history(&instance.id, job.as_ref(), lines.before, at_most).await?;
+    let history = console.clock.jobs().history(&instance.id, job.as_ref(), lines.before, at_most).await?;
     let page = Page::up_to(limit, history, |line| line.number.to_string());
     Ok(Json(page.map(|line| clock::render_fire(&line))))
 }
@@ -162,7 +162,7 @@ pub(crate) async fn fire_now(
     QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
-    match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
+    match console.clock.jobs().fire_now(&instance.id, &JobId::new(&job)).await? {
         ManualFire::Answered { status } => {
             Ok(Json(json!({ "job_id": job, "taken": (200..300).contains(&status), "status": status })))
         }
@@ -178,7 +178,7 @@ pub(crate) async fn redrive(
     QueryParams(query): QueryParams<TenantQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, query.tenant.as_deref()).await?;
-    match console.clock.redrive(&instance.id, &JobId::new(&job)).await? {
+    match console.clock.jobs().redrive(&instance.id, &JobId::new(&job)).await? {
         true => Ok(Json(json!({ "job_id": job, "redriven": true }))),
         false => Err(no_job(&agent, &job)),
     }

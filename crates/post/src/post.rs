@@ -107,8 +107,12 @@ impl Post {
             Arc::clone(&answers),
             background.clone(),
         );
-        let scheduled =
-            ScheduledWakes::new(Arc::clone(&receipts), clock, Arc::clone(&dispatcher), timepiece.clone());
+        let scheduled = ScheduledWakes::new(
+            Arc::clone(&receipts),
+            clock.alarms().clone(),
+            Arc::clone(&dispatcher),
+            timepiece.clone(),
+        );
         Self(Arc::new(Components {
             messages: Messages::new(
                 Arc::clone(&directory),

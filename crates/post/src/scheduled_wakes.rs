@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use clock::{Alarm, Clock, FireOutcome, FireTarget};
+use clock::{Alarm, Alarms, FireOutcome, FireTarget};
 use ledger::{
     Arm, AttemptOutcome, NewReceipt, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey, ReceiptState,
     Receipts,
@@ -30,7 +30,7 @@ const TOO_MANY: &str = "the tenant has too many scheduled wakes";
 /// Wakes at a later time. Each is a receipt and an alarm.
 pub struct ScheduledWakes {
     receipts: Arc<dyn Receipts>,
-    clock: Clock,
+    alarms: Alarms,
     dispatcher: Arc<Dispatcher>,
     timepiece: Timepiece,
     /// Wakes the loop: an alarm could not be set.
@@ -41,12 +41,12 @@ impl ScheduledWakes {
     /// Creates the component and registers it with the clock.
     pub(crate) fn new(
         receipts: Arc<dyn Receipts>,
-        clock: Clock,
+        alarms: Alarms,
         dispatcher: Arc<Dispatcher>,
         timepiece: Timepiece,
     ) -> Arc<Self> {
-        let wakes = Arc::new(Self { receipts, clock, dispatcher, timepiece, unset: Notify::new() });
-        wakes.clock.register(TARGET, Arc::new(WakeTarget(Arc::downgrade(&wakes))));
+        let wakes = Arc::new(Self { receipts, alarms, dispatcher, timepiece, unset: Notify::new() });
+        wakes.alarms.register(TARGET, Arc::new(WakeTarget(Arc::downgrade(&wakes))));
         wakes
     }
 
@@ -84,7 +84,7 @@ impl ScheduledWakes {
     /// Sets the alarm of a scheduled wake. False if the tenant has too many.
     async fn set_alarm(&self, tenant: &TenantId, key: ReceiptKey, at: Moment) -> Result<bool, Fault> {
         let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job: key.0.to_string().into(), at };
-        Ok(self.clock.set_alarm(alarm).await?)
+        Ok(self.alarms.set(alarm).await?)
     }
 
     /// Sets alarms again at the start and whenever one could not be set, until shutdown.
@@ -146,7 +146,7 @@ impl ScheduledWakes {
     }
 }
 
-/// Scheduled wakes as the clock's target. A weak reference, because they hold the clock.
+/// Scheduled wakes as the clock's target. A weak reference, because they hold the clock's alarms.
 struct WakeTarget(Weak<ScheduledWakes>);
 
 #[async_trait]

@@ -281,7 +281,7 @@ impl Relay {
     }
 
     /// Cron fires over sockets.
-    pub fn fires(&self) -> &Fires {
+    pub fn fires(&self) -> &Arc<Fires> {
         &self.0.fires
     }
 

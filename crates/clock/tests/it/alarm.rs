@@ -28,7 +28,7 @@ struct Inner {
 impl RecordingTarget {
     fn registered_in(server: &TestServer) -> Self {
         let target = Self::new(&server.time);
-        server.clock.register("recorder", Arc::new(target.clone()));
+        server.clock.alarms().register("recorder", Arc::new(target.clone()));
         target
     }
 
@@ -71,7 +71,7 @@ impl TestServer {
     async fn set_alarm(&self, tenant: &TenantId, job: &str, after: Duration) {
         let alarm =
             Alarm { target: "recorder", tenant: tenant.clone(), job: job.into(), at: start() + after };
-        assert!(self.clock.set_alarm(alarm).await.unwrap());
+        assert!(self.clock.alarms().set(alarm).await.unwrap());
     }
 
     /// Number of pending arms, including alarms.
@@ -123,9 +123,9 @@ async fn another_time_replaces_an_alarm_and_one_that_was_unset_never_rings() {
     server.set_alarm(&acme, "moved", seconds(30)).await;
     server.set_alarm(&acme, "unset", seconds(20)).await;
     server.set_alarm(&bolt, "unset", seconds(25)).await;
-    server.clock.unset_alarm("recorder", &acme, &"unset".into()).await.unwrap();
-    server.clock.unset_alarm("recorder", &acme, &"unset".into()).await.unwrap();
-    server.clock.unset_alarm("other", &bolt, &"unset".into()).await.unwrap();
+    server.clock.alarms().unset("recorder", &acme, &"unset".into()).await.unwrap();
+    server.clock.alarms().unset("recorder", &acme, &"unset".into()).await.unwrap();
+    server.clock.alarms().unset("other", &bolt, &"unset".into()).await.unwrap();
     server.advance(seconds(29));
     server.catch_up().await;
     assert_eq!(target.jobs(), ["unset"], "another tenant's of the same name");
@@ -143,7 +143,7 @@ async fn what_is_unset_while_it_is_held_for_its_instant_does_not_ring() {
     server.set_alarm(&acme, "r1", seconds(10)).await;
     server.advance(Duration::from_millis(10_000));
     server.catch_up().await;
-    server.clock.unset_alarm("recorder", &acme, &"r1".into()).await.unwrap();
+    server.clock.alarms().unset("recorder", &acme, &"r1".into()).await.unwrap();
     server.advance(seconds(60));
     server.catch_up().await;
     assert_eq!(target.times(), 0);
@@ -265,10 +265,10 @@ async fn no_agent_sees_an_alarm_and_none_counts_against_its_jobs() {
     assert_eq!(heron.list().await.len(), 2);
     heron.cancel("job").await;
     heron.cancel("r1").await;
-    let jobs = server.clock.jobs(JobFilter::default(), 100).await.unwrap();
+    let jobs = server.clock.jobs().list(JobFilter::default(), 100).await.unwrap();
     assert_eq!(jobs.iter().map(|arm| arm.job.as_str()).collect::<Vec<_>>(), ["other"]);
-    assert!(!server.clock.redrive(&heron.instance, &"r2".into()).await.unwrap());
-    assert!(server.clock.job(&heron.instance, &"r2".into()).await.unwrap().is_none());
+    assert!(!server.clock.jobs().redrive(&heron.instance, &"r2".into()).await.unwrap());
+    assert!(server.clock.jobs().show(&heron.instance, &"r2".into()).await.unwrap().is_none());
     target.refuses(1);
     server.advance(Duration::from_millis(60_100));
     target.fired_times(6).await;
@@ -310,5 +310,5 @@ async fn alarms_go_with_their_tenant() {
     server.catch_up().await;
     assert_eq!(target.times(), 0);
     let alarm = Alarm { target: "recorder", tenant: acme, job: "r2".into(), at: start() };
-    assert!(server.clock.set_alarm(alarm).await.is_err(), "for nobody there is none");
+    assert!(server.clock.alarms().set(alarm).await.is_err(), "for nobody there is none");
 }

@@ -36,12 +36,12 @@ async fn nine_thousand_slow_wakes_of_one_tenant_do_not_keep_another_tenant_s_job
     let server = TestServer::open().await;
     let (open, opened) = watch::channel(false);
     let outcome = watch::Sender::new(0);
-    server.clock.register("slow", Arc::new(SlowTarget { outcome: outcome.clone(), open: opened }));
+    server.clock.alarms().register("slow", Arc::new(SlowTarget { outcome: outcome.clone(), open: opened }));
     let noisy = server.tenant("noisy").await;
     let quiet = server.create_agent("quiet", "heron").await;
     let wakes = (0..9_000).map(|job| {
         let job = format!("w{job}").into();
-        server.clock.set_alarm(Alarm {
+        server.clock.alarms().set(Alarm {
             target: "slow",
             tenant: noisy.clone(),
             job,

@@ -206,7 +206,7 @@ async fn after_a_day_of_failures_the_arm_is_dead_visible_and_back_with_a_sign_of
     heron.arm_with(request).await;
     let dead = async || {
         let filter = ledger::ArmFilter { state: Some(ledger::ArmState::Dead), ..Default::default() };
-        server.clock.jobs(filter, 10).await.unwrap().len() == 1
+        server.clock.jobs().list(filter, 10).await.unwrap().len() == 1
     };
     for _ in 0..400 {
         if dead().await {
@@ -380,10 +380,10 @@ async fn a_fire_by_hand_leaves_the_arm_as_it_is() {
     let heron = server.create_agent("acme", "heron").await;
     heron.arm("job", &server.at(seconds(600))).await;
     let job = JobId::new("job");
-    let answered = server.clock.fire_now(&heron.instance, &job).await.unwrap();
+    let answered = server.clock.jobs().fire_now(&heron.instance, &job).await.unwrap();
     assert_eq!(answered, clock::ManualFire::Answered { status: 202 });
     assert_eq!(
-        server.clock.fire_now(&heron.instance, &JobId::new("none")).await.unwrap(),
+        server.clock.jobs().fire_now(&heron.instance, &JobId::new("none")).await.unwrap(),
         clock::ManualFire::NoJob
     );
     assert_eq!(heron.list().await.len(), 1);
@@ -425,7 +425,7 @@ async fn job_history_does_not_tell_not_resolved_from_not_public_to_the_tenant() 
     }
     assert_eq!(told, ["the host has no public address", "the host has no public address"]);
     // The operator, who runs the network, sees the real reason.
-    let lines = server.clock.job_history(&heron.instance, None, None, 10).await.unwrap();
+    let lines = server.clock.jobs().history(&heron.instance, None, None, 10).await.unwrap();
     let mut errors: Vec<_> = lines.into_iter().filter_map(|line| line.error).collect();
     errors.sort();
     errors.dedup();

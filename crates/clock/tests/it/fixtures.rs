@@ -168,7 +168,7 @@ impl TestServer {
         })
         .unwrap();
         let markers = Markers { tenant: create_tenant(&identity, "markers").await, last: Arc::default() };
-        clock.register("marker", Arc::new(markers.clone()));
+        clock.alarms().register("marker", Arc::new(markers.clone()));
         tokio::spawn({
             let clock = clock.clone();
             async move { clock.run().await }
@@ -255,7 +255,7 @@ impl TestServer {
             job: number.to_string().into(),
             at: self.time.now() - GUARD,
         };
-        assert!(self.clock.set_alarm(alarm).await.unwrap());
+        assert!(self.clock.alarms().set(alarm).await.unwrap());
         let in_flight = || self.metric("posthouse_clock_fires_in_flight");
         eventually(async || self.markers.last.load(Ordering::SeqCst) >= number && in_flight() == held_up)
             .await;
@@ -344,7 +344,7 @@ impl Agent {
     /// History of the agent, newest first.
     pub async fn history(&self) -> Vec<String> {
         // Not through the HTTP API: a request of the agent is a sign of life and would change the history.
-        let lines = self.server.clock.job_history(&self.instance, None, None, 1000).await.unwrap();
+        let lines = self.server.clock.jobs().history(&self.instance, None, None, 1000).await.unwrap();
         lines.into_iter().map(|line| line.what).collect()
     }
 

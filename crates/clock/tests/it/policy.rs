@@ -112,7 +112,7 @@ async fn an_arm_with_a_known_successor_is_given_up_after_an_hour_for_it() {
         server.catch_up().await;
     }
     assert!(heron_dead(&heron).await);
-    let armed = server.clock.jobs(clock::JobFilter::default(), 5).await.unwrap();
+    let armed = server.clock.jobs().list(clock::JobFilter::default(), 5).await.unwrap();
     assert_eq!(armed[0].fire_at, server.at(seconds(20_000)));
 }
 
@@ -120,7 +120,8 @@ async fn heron_dead(heron: &Agent) -> bool {
     heron
         .server
         .clock
-        .job_history(&heron.instance, None, None, 5)
+        .jobs()
+        .history(&heron.instance, None, None, 5)
         .await
         .unwrap()
         .iter()

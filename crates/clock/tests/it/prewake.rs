@@ -48,7 +48,8 @@ async fn an_agent_that_was_slow_to_wake_is_poked_that_much_before_its_next_fire(
     let (server, heron, wake) = slow_to_wake(true).await;
     let elsewhere = CallbackServer::open(server.time.clone()).await;
     let (marker, marker_wake) = create_slow_agent(&server, "globex", "marker", &elsewhere).await;
-    let waking_time = async |agent: &Agent| server.clock.waking(&agent.instance).await.unwrap().unwrap();
+    let waking_time =
+        async |agent: &Agent| server.clock.jobs().waking(&agent.instance).await.unwrap().unwrap();
     let (took, marker_took) = (waking_time(&heron).await, waking_time(&marker).await);
     assert!(took >= seconds(5) && took <= seconds(10), "{took:?}");
     heron.arm("job", &server.at(seconds(900))).await;
@@ -73,7 +74,7 @@ async fn an_agent_that_was_slow_to_wake_is_poked_that_much_before_its_next_fire(
 #[tokio::test]
 async fn a_time_that_was_told_ahead_is_woken_for_too() {
     let (server, heron, wake) = slow_to_wake(true).await;
-    let took = server.clock.waking(&heron.instance).await.unwrap().unwrap();
+    let took = server.clock.jobs().waking(&heron.instance).await.unwrap().unwrap();
     let mut request = heron.arm_request("job", &server.at(seconds(60)));
     request["then"] = serde_json::json!([server.at(seconds(900)).text()]);
     heron.arm_with(request).await;
@@ -89,12 +90,12 @@ async fn a_time_that_was_told_ahead_is_woken_for_too() {
 #[tokio::test]
 async fn without_leave_it_is_measured_and_nobody_is_poked() {
     let (server, heron, wake) = slow_to_wake(false).await;
-    let standing = async || server.clock.waking(&heron.instance).await.unwrap();
+    let standing = async || server.clock.jobs().waking(&heron.instance).await.unwrap();
     assert!(standing().await.is_some());
     heron.arm("job", &server.at(seconds(900))).await;
     server.advance(seconds(880));
     server.catch_up().await;
-    let told = server.clock.job(&heron.instance, &"job".into()).await.unwrap().unwrap();
+    let told = server.clock.jobs().show(&heron.instance, &"job".into()).await.unwrap().unwrap();
     assert_eq!(told.waking, standing().await);
     assert_eq!(heron.list().await.len(), 1);
     // The fire comes after every wake call that would have been made for it.

@@ -276,7 +276,7 @@ impl Fixture {
 
     pub fn scheduled_wakes(&self) -> Arc<ScheduledWakes> {
         let (clock, dispatcher) = (self.clock.clone(), self.dispatcher());
-        ScheduledWakes::new(self.ledger.receipts(), clock, dispatcher, self.time.clone())
+        ScheduledWakes::new(self.ledger.receipts(), clock.alarms().clone(), dispatcher, self.time.clone())
     }
 
     pub fn messages(&self) -> Messages {
