@@ -11,6 +11,7 @@ mod access;
 mod account_names;
 mod agents;
 mod aliases;
+mod approval_keys;
 mod audit;
 mod auth;
 mod backup;

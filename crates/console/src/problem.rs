@@ -133,6 +133,15 @@ impl From<post::Fault> for AdminProblem {
     }
 }
 
+impl From<workshop::Fault> for AdminProblem {
+    fn from(fault: workshop::Fault) -> Self {
+        match fault {
+            workshop::Fault::Ledger(fault) => fault.into(),
+            fault @ (workshop::Fault::Io(_) | workshop::Fault::Stopped) => AdminProblem::fault(&fault, false),
+        }
+    }
+}
+
 impl From<post::Refused> for AdminProblem {
     fn from(refused: post::Refused) -> Self {
         use post::Refused;

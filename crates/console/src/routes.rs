@@ -17,11 +17,13 @@ use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use relay::Relay;
+use workshop::Workshop;
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminDoor, access, agents, aliases, audit, auth, backup, bindings, bots, capabilities, claims, clients,
-    connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing, tenants,
+    AdminDoor, access, agents, aliases, approval_keys, audit, auth, backup, bindings, bots, capabilities,
+    claims, clients, connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing,
+    tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -45,6 +47,7 @@ pub struct Parts {
     pub edge: Edge,
     pub clock: Clock,
     pub post: Post,
+    pub workshop: Workshop,
     pub admin: AdminDoor,
     pub audit: Arc<dyn Audit>,
     pub usage: Arc<dyn Usage>,
@@ -116,6 +119,10 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/aliases", || get(aliases::list)),
     Endpoint::closed("POST", "/admin/aliases", || post(aliases::create)),
     Endpoint::closed("DELETE", "/admin/aliases/{tenant}/{name}", || delete(aliases::remove)),
+    Endpoint::closed("GET", "/admin/approval-keys", || get(approval_keys::list)),
+    Endpoint::closed("POST", "/admin/approval-keys", || post(approval_keys::add)),
+    Endpoint::closed("DELETE", "/admin/approval-keys/{tenant}/{key}", || delete(approval_keys::revoke)),
+    Endpoint::closed("GET", "/admin/skill-audit", || get(approval_keys::log)),
     Endpoint::closed("GET", "/admin/receipts", || get(receipts::list)),
     Endpoint::closed("GET", "/admin/receipts/{dispatch}", || get(receipts::show)),
     Endpoint::closed("GET", "/admin/inbox", || get(inbox::sizes)),

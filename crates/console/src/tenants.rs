@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
-use ledger::{Removed, Tenant, TenantStorage};
+use ledger::{Removed, SkillSettingsChange, Tenant, TenantStorage};
 use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
+use workshop::SettingsRefusal;
 
 use self::limits::{LimitChanges, ShownLimit};
 use crate::audit::{CreatedResponse, made};
@@ -53,6 +54,19 @@ pub(crate) struct TenantWithAgents {
     media_limit_bytes: i64,
     media_limit: LimitFrom,
     limits: BTreeMap<&'static str, ShownLimit>,
+    approval: ApprovalSetting,
+    agents_may_approve: bool,
+    skill_store: String,
+}
+
+/// What a skill needs to be approved.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ApprovalSetting {
+    /// The status.
+    Open,
+    /// The status and a signature.
+    Signed,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -99,6 +113,12 @@ pub(crate) struct TenantChange {
     media_bytes: Option<StorageBytes>,
     #[serde(default)]
     limits: LimitChanges,
+    #[serde(default)]
+    approval: Option<ApprovalSetting>,
+    #[serde(default)]
+    agents_may_approve: Option<bool>,
+    #[serde(default)]
+    skill_store: Option<String>,
 }
 
 /// Storage limit of a tenant.
@@ -190,7 +210,11 @@ impl Parts {
         let own = quotas.own_limits(&tenant.id).await?;
         let limits = limits::shown(&quotas.limits(&tenant.id).await, &own, quotas.used(&tenant.id).await);
         let (storage, media) = (self.usage.of_tenant(&tenant.id), self.usage.media_of_tenant(&tenant.id));
+        let (skills, _) = self.workshop.approval_keys().settings(&tenant.id).await?;
         Ok(TenantWithAgents {
+            approval: if skills.signed { ApprovalSetting::Signed } else { ApprovalSetting::Open },
+            agents_may_approve: skills.agents_may_approve,
+            skill_store: skills.store,
             tenant: shown(tenant),
             agents,
             peer_post,
@@ -246,6 +270,18 @@ pub(crate) async fn change(
 ) -> Result<Json<TenantWithAgents>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     let limits = change.limits.read()?;
+    let skills = SkillSettingsChange {
+        signed: change.approval.map(|approval| matches!(approval, ApprovalSetting::Signed)),
+        agents_may_approve: change.agents_may_approve,
+        store: change.skill_store,
+    };
+    if skills != SkillSettingsChange::default() {
+        let changed = console.workshop.approval_keys().change(&tenant.id, skills).await?;
+        changed.map_err(|refusal| match refusal {
+            SettingsRefusal::NoTenant => no_tenant(&tenant.name),
+            SettingsRefusal::BadStore(why) => AdminProblem::unfit("bad_skill_store", why),
+        })?;
+    }
     if !limits.is_empty() && !console.identity.quotas.set_limits(&tenant.id, limits).await? {
         return Err(no_tenant(&tenant.name));
     }

@@ -63,6 +63,25 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
+    /// 422: a field is missing, wrong or unknown. `field` names it.
+    pub fn invalid_field(field: &str, why: impl AsRef<str>) -> Self {
+        // The client chose this name, so its length is limited.
+        let field: String = field.chars().take(64).collect();
+        let detail = format!("`{field}` {}", why.as_ref());
+        Self::unprocessable("invalid_request", detail).with("field", field)
+    }
+
+    /// 400: the body is no JSON.
+    pub fn malformed_json(why: impl std::fmt::Display) -> Self {
+        Self::bad_request("malformed_json", format!("the body is not valid JSON: {why}"))
+    }
+
+    /// 405: the path exists, and does not support the method.
+    pub fn method_not_allowed() -> Self {
+        const DETAIL: &str = "this path does not support this method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", DETAIL)
+    }
+
     /// A title other than the reason phrase of the status.
     #[must_use]
     pub const fn titled(mut self, title: &'static str) -> Self {

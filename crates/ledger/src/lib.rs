@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod skill_approval;
 mod skill_database;
 mod skills;
 mod sleep;
@@ -89,12 +90,16 @@ pub use roster::{
 };
 pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
+pub use skill_approval::{
+    APPROVAL_KEYS, AddedApprovalKey, ApprovalKeyRecord, SKILL_AUDIT_ROWS, SkillApproval, SkillAuditEvent,
+    SkillAuditRow, SkillSettings, SkillSettingsChange,
+};
 pub use skill_database::{
     OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillFingerprint, SkillVersionRow,
 };
 pub use skills::{
-    ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
-    SkillReplacement, SkillRevision, SkillSeq, SkillWithBody, Skills, StoredSkill,
+    DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
+    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
 };
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};

@@ -64,6 +64,24 @@ pub struct SkillWithBody {
     pub body: Option<SkillBody>,
 }
 
+/// The name of a skill with its current text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillText {
+    pub name: String,
+    pub content_hash: String,
+    pub text: String,
+}
+
+/// A skill that was deleted and can be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedSkill {
+    pub name: String,
+    pub content_hash: String,
+    pub status: String,
+    /// Its last change before it was deleted.
+    pub updated: Moment,
+}
+
 /// A line of history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillHistoryLine {
@@ -145,6 +163,20 @@ pub trait Skills: Send + Sync {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SkillRecord>, Fault>;
+    /// The texts of the skills after this name, in the same order.
+    async fn skill_texts(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<SkillText>, Fault>;
+    /// Deleted skills after this name that can be restored: the one of each name that was deleted last.
+    async fn deleted_skills(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<DeletedSkill>, Fault>;
     /// The lines of a skill's history after this number, oldest first. A skill always has at least one line.
     async fn skill_history(
         &self,

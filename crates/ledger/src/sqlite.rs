@@ -30,6 +30,7 @@ mod rooms;
 mod roster;
 mod server_facts;
 mod shared_bots;
+mod skill_approval;
 mod skills;
 mod sleep;
 mod staleness;
@@ -53,8 +54,8 @@ use rusqlite::Connection;
 use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
     Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
-    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Skills, SleepRecords,
-    Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
+    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, SkillApproval, Skills,
+    SleepRecords, Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -142,6 +143,10 @@ impl Ledger {
     }
 
     pub fn staleness(&self) -> Arc<dyn Staleness> {
+        self.0.clone()
+    }
+
+    pub fn skill_approval(&self) -> Arc<dyn SkillApproval> {
         self.0.clone()
     }
 

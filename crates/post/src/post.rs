@@ -28,7 +28,7 @@ use crate::reply_url::ReplyUrls;
 use crate::retries::Retries;
 use crate::scheduled_wakes::ScheduledWakes;
 use crate::tenant_quotas::TenantQuotas;
-use crate::{Config, Fault, Metrics};
+use crate::{Callers, Config, Fault, Metrics};
 
 /// The dependencies of the post. It gets `WebhookSigner` to sign with, never the vault itself.
 pub struct Parts {
@@ -53,7 +53,7 @@ pub struct Post(pub(crate) Arc<Components>);
 
 /// The components. Each owns its state, and holds only the components that it calls.
 pub(crate) struct Components {
-    pub config: Arc<Config>,
+    pub callers: Callers,
     pub identity: Identity,
     pub background: Background,
     pub metrics: Arc<Metrics>,
@@ -138,7 +138,7 @@ impl Post {
             retries: Retries::new(Arc::clone(&receipts), dispatcher, background.clone()),
             receipts: ReceiptViews::new(receipts),
             connectors: ConnectorAdmin::new(connectors, builder),
-            config,
+            callers: Callers::new(parts.identity.clone(), &config.caller_header),
             identity: parts.identity,
             background,
             metrics,
@@ -176,6 +176,11 @@ impl Post {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
+    }
+
+    /// Who calls: for every API below `/v1`.
+    pub fn callers(&self) -> &Callers {
+        &self.0.callers
     }
 
     /// Names of agents, and the paths to them.

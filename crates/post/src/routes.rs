@@ -3,10 +3,9 @@
 mod agents;
 mod envelope;
 mod exchange;
-mod fields;
+mod idempotency_key;
 mod notify;
 mod problem;
-mod query;
 mod receipts;
 mod replies;
 #[cfg(test)]
@@ -22,11 +21,12 @@ use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
-use http_kit::{Endpoint, Operation, Problem, ShuttingDown, completed, operations, read_body, router};
+use http_kit::{
+    Endpoint, Fields, Operation, Problem, ShuttingDown, completed, operations, read_body, router,
+};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::TriggerKind;
 
-use self::fields::Fields;
 use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post};
 
@@ -34,6 +34,9 @@ pub use receipts::render_receipt;
 
 /// The largest request body: the longest text with every byte as a six-byte JSON escape, plus the envelope.
 const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
+
+/// The longest address, name or session, in bytes.
+const LONGEST_ADDRESS: usize = 1024;
 
 /// All operations with their handlers. The router is built from this list.
 const ENDPOINTS: &[Endpoint<Door>] = &[
@@ -59,7 +62,7 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 /// The router for `/v1/*`.
 pub fn routes(post: &Post) -> Router {
     router("", ENDPOINTS)
-        .method_not_allowed_fallback(async || problem::method_not_allowed())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .route("/v1/{*rest}", any(async || problem::absent()))
         .with_state(Door::new(post))
 }
@@ -83,7 +86,7 @@ impl Door {
 
     /// Authenticates the caller by the head of the request.
     async fn authenticate(&self, head: &Parts) -> Result<Caller, Problem> {
-        Ok(self.post.caller(head).await?)
+        Ok(self.post.callers().caller(head).await?)
     }
 
     /// Authenticates the caller, then reads the body. The body of an unknown caller is not read.

@@ -29,6 +29,7 @@ mod exchange;
 mod fault;
 mod requests;
 mod responses;
+mod skills;
 
 pub use client::Client;
 pub use exchange::QuestionProgress;
@@ -39,5 +40,6 @@ pub use responses::{
     AddressableAgent, AgentAnswer, AgentReply, ConnectorReceipt, ConnectorReport, DeliverResponse,
     DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
+pub use skills::{ListedSkill, NewSkill, SkillDocument, SkillHistoryEntry, SkillQuery};
 
 pub use crate::token::{ApiCredential, FetchedToken, NoToken, TokenSource};

@@ -4,6 +4,7 @@ mod access;
 mod admin_client;
 mod agent;
 mod alias;
+mod approval_key;
 mod ask;
 mod audit;
 mod binding;
@@ -31,6 +32,7 @@ mod route;
 mod scheduler_secret;
 mod server_address;
 mod signing_key;
+mod skill;
 mod staleness;
 mod stand_in;
 mod tenant;
@@ -178,6 +180,12 @@ enum Command {
     /// Aliases: other names for agents
     #[command(subcommand)]
     Alias(alias::Command),
+    /// Skills: texts that agents share, with their approval
+    #[command(subcommand)]
+    Skill(skill::Command),
+    /// Approval keys: public keys that check the signatures of skills
+    #[command(subcommand)]
+    ApprovalKey(approval_key::Command),
     /// Inboxes: unread entries of agents, and dead letters
     #[command(subcommand)]
     Inbox(inbox::Command),
@@ -318,6 +326,8 @@ impl Command {
             Command::Exchange(command) => command.act(output, server).await,
             Command::Connector(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Alias(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Skill(command) => command.act(output, server).await,
+            Command::ApprovalKey(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Inbox(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Job(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::SigningKey(command) => command.act(output, &AdminClient::new(server)?).await,

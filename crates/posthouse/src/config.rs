@@ -40,6 +40,7 @@ pub struct Config {
     pub relay: relay::Config,
     pub clock: clock::Config,
     pub post: post::Config,
+    pub workshop: workshop::Config,
     pub platforms: edge::Config,
     pub errand: ErrandSection,
     pub metrics: MetricsSection,
@@ -248,7 +249,8 @@ impl Config {
         self.identity.check(self.server.public_url.as_deref())?;
         self.relay.check()?;
         self.clock.check()?;
-        self.post.check()
+        self.post.check()?;
+        self.workshop.check()
     }
 
     pub fn storage_dir(&self) -> &Path {

@@ -152,7 +152,7 @@ fn open_doors(
 ) -> doors::Doors {
     let mut metrics = Registry::default();
     planes.register_metrics(&mut metrics);
-    let Planes { identity, relay, clock, post, edge, .. } = planes;
+    let Planes { identity, relay, clock, post, workshop, edge, .. } = planes;
     let admin = AdminDoor::new(identity.authenticator.clone());
     let conversations = Arc::clone(post.conversations());
     let egress = EgressRouter { edge: edge.clone(), post: conversations, usage: ledger.usage() };
@@ -163,6 +163,7 @@ fn open_doors(
         edge::routes(edge),
         clock::routes(clock),
         post::routes(post),
+        workshop::routes(workshop),
         console::routes(console_parts(config, planes, ledger, admin.clone(), url, timepiece)),
     ];
     if serves_page {
@@ -197,7 +198,7 @@ fn console_parts(
     url: &str,
     timepiece: &Timepiece,
 ) -> console::Parts {
-    let Planes { identity, relay, clock, post, edge, web } = planes;
+    let Planes { identity, relay, clock, post, workshop, edge, web } = planes;
     let web_config = &config.platforms.web;
     console::Parts {
         identity: identity.clone(),
@@ -207,6 +208,7 @@ fn console_parts(
         edge: edge.clone(),
         clock: clock.clone(),
         post: post.clone(),
+        workshop: workshop.clone(),
         admin,
         audit: ledger.audit(),
         usage: ledger.usage(),

@@ -10,6 +10,8 @@
 
 mod approval;
 mod content_hash;
+mod footprint;
+mod named_skills;
 mod status;
 mod syntax;
 
@@ -18,6 +20,8 @@ pub use approval::{
     check_approval, signed_text, stamp,
 };
 pub use content_hash::ContentHash;
+pub use footprint::{Footprint, footprint};
+pub use named_skills::named_skills;
 pub use status::{
     BodyStatus, Status, StatusLine, force_draft, gate_line, set_status, status_of, stored_status,
 };

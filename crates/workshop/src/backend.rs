@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, VersionInfo};
-use crate::skill_store::StoreFeatures;
+use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::store_refusal::RefusalReason;
 use crate::write_rules::WriteRules;
 pub use backend_store::BackendStore;
@@ -73,8 +73,10 @@ pub trait SkillBackend: Send + Sync + 'static {
         name: &str,
         version: Option<&str>,
     ) -> BackendAnswer<Option<BackendBody<Self::Mark>>>;
-    /// All skills that can be read, in the order of the bytes of their names.
-    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>>;
+    /// Skills after this name that can be read, in the order of the bytes of their names: at most this many.
+    async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>>;
+    /// Texts of the skills after this name, as [`SkillBackend::list`].
+    async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>>;
     /// Empty if there is no such skill.
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>>;
     /// Writes a skill if it is still as the mark says; `None` means that there must be no such skill yet.

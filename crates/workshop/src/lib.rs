@@ -12,23 +12,41 @@
 //! - A refusal is an answer: every verb returns a `Result` with the answer or the refusal, inside a `Result` with the
 //!   fault.
 
+mod approval_keys;
+mod approval_log;
 mod approval_policy;
 mod backend;
+mod catalogue;
+mod config;
 mod fault;
+mod metrics;
+mod routes;
 mod skill_filter;
 mod skill_meta;
 mod skill_store;
+mod skills;
 mod store_refusal;
+mod tenant_stores;
+mod workshop;
 mod write_rules;
 
+pub use approval_keys::{ApprovalKeys, SettingsRefusal, approval_key_id};
 pub use approval_policy::ApprovalPolicy;
 pub use backend::{
     BackendStore, FilesystemBackend, FilesystemSettings, FilesystemSkillStore, LedgerBackend,
     LedgerSkillStore, OpenedSqlite, SkillRestored, SqliteBackend, SqliteSkillStore,
 };
+pub use catalogue::{Audience, Catalogue, CatalogueAnswer, CatalogueListing, CatalogueQuery, SkillCategory};
+pub use config::Config;
 pub use fault::Fault;
+pub use metrics::Metrics;
+pub use routes::{OPENAPI, OPERATIONS, routes};
 pub use skill_filter::SkillFilter;
 pub use skill_meta::{SkillMeta, SkillSource, SkillSummary, TriggerSummary, VersionInfo};
-pub use skill_store::{SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};
+pub use skill_store::{
+    SkillPage, SkillStore, SkillText, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions,
+};
+pub use skills::{SkillWrite, StoreDescription, TenantSkills};
 pub use store_refusal::{CONNECTOR_TYPE, RefusalReason, StoreRefusal, WriteConflict};
+pub use workshop::{Parts, Workshop};
 pub use write_rules::{BODY_BYTES, METADATA_BYTES, NAME_BYTES, TAG_BYTES, TAGS, is_skill_name};

@@ -34,6 +34,9 @@ pub struct SkillFilter {
     pub name_pattern: Option<String>,
     pub limit: Option<usize>,
     pub offset: usize,
+    /// Skills after this name only. It is not a filter of the contract: it continues a list.
+    #[serde(skip)]
+    pub after: Option<String>,
 }
 
 /// A filter whose pattern is compiled.
@@ -50,13 +53,22 @@ impl<'f> PreparedFilter<'f> {
         Ok(Self { filter, tags, name })
     }
 
-    /// The skills that pass, of a list in the order of names.
-    pub fn apply(&self, skills: Vec<SkillMeta>) -> Vec<SkillMeta> {
-        let limit = self.filter.limit.unwrap_or(usize::MAX);
-        skills.into_iter().filter(|skill| self.passes(skill)).skip(self.filter.offset).take(limit).collect()
+    /// How many skills to read at a time, if this many are read at most.
+    pub fn page_size(&self, most: usize) -> usize {
+        let SkillFilter { status, skill_type, author, since, .. } = self.filter;
+        let passes_all = status.is_none()
+            && skill_type.is_none()
+            && author.is_none()
+            && since.is_none()
+            && self.name.is_none()
+            && self.tags.is_empty();
+        match self.filter.limit {
+            Some(limit) if passes_all => limit.saturating_add(self.filter.offset).clamp(1, most),
+            _ => most,
+        }
     }
 
-    fn passes(&self, skill: &SkillMeta) -> bool {
+    pub fn passes(&self, skill: &SkillMeta) -> bool {
         let SkillFilter { status, skill_type, author, since, .. } = self.filter;
         status.as_ref().is_none_or(|wanted| wanted.contains(&skill.status))
             && skill_type.is_none_or(|wanted| wanted == skill.summary.skill_type)

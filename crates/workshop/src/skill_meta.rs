@@ -129,7 +129,7 @@ fn trigger_word(source: TriggerSource) -> &'static str {
     }
 }
 
-fn output_word(kind: OutputKind) -> &'static str {
+pub(crate) fn output_word(kind: OutputKind) -> &'static str {
     match kind {
         OutputKind::Text => "text",
         OutputKind::None => "none",

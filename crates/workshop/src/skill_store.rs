@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::skill_filter::SkillFilter;
 use crate::skill_meta::{SkillMeta, SkillSource, VersionInfo};
 use crate::store_refusal::StoreRefusal;
+pub use ledger::SkillText;
 
 /// The answer or the refusal of a store, or its fault.
 pub type StoreAnswer<T> = Result<Result<T, StoreRefusal>, Fault>;
@@ -22,10 +23,30 @@ pub struct StoreOptions {
     pub status: Option<Status>,
     /// The skill becomes a Draft without a signature, whatever the text, the status above and the stored skill say.
     pub force_draft: bool,
+    /// Who writes: the author of a new skill that is written without one, and the name in the history.
+    pub writer: Option<String>,
+    /// The write is refused if there is such a skill already.
+    pub only_new: bool,
     /// Replaces the metadata bag. Without it, the bag stays.
     pub metadata_bag: Option<Map<String, Value>>,
     /// The write is refused unless the skill has this version now.
     pub if_version: Option<String>,
+}
+
+/// A part of a list in the order of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillPage<T> {
+    pub items: Vec<T>,
+    /// The name after which the list goes on. None at its end.
+    pub next: Option<String>,
+}
+
+impl<T> SkillPage<T> {
+    /// A page of items that were read up to a limit. A full page may be the last one; then the next one is empty.
+    pub(crate) fn up_to(at_most: usize, items: Vec<T>, name: impl Fn(&T) -> &String) -> Self {
+        let next = items.last().filter(|_| items.len() >= at_most).map(name).cloned();
+        Self { items, next }
+    }
 }
 
 /// What a store can do.
@@ -64,7 +85,10 @@ pub trait SkillStore: Send + Sync {
     /// Deletes a skill with its history. The name is free at once. A store may keep the rows for a while, so that the
     /// skill can be restored.
     async fn delete(&self, name: &str) -> StoreAnswer<()>;
-    async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo>;
+    /// Changes the status. `by` is the name in the history.
+    async fn update_status(&self, name: &str, status: Status, by: Option<&str>) -> StoreAnswer<VersionInfo>;
+    /// Texts of the skills after this name, in the order of names. Skills that cannot be read are left out.
+    async fn texts(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillText>>;
     async fn manifest(&self) -> StoreAnswer<StoreManifest>;
     /// A token that changes with every change that `query` shows. None if the store has none.
     async fn version(&self) -> StoreAnswer<Option<String>>;

@@ -55,6 +55,12 @@ pub enum RefusalReason {
     Unreadable { name: String, why: String },
     #[error("the store cannot be written: {why}")]
     ReadOnly { why: String },
+    #[error("the store of this tenant cannot be used: {why}")]
+    Unusable { why: String },
+    #[error("'{name}' is used by other skills: {}", dependents.join(", "))]
+    InUse { name: String, dependents: Vec<String> },
+    #[error("{why}")]
+    NotAllowed { why: &'static str },
 }
 
 impl RefusalReason {
@@ -71,7 +77,10 @@ impl RefusalReason {
             | Self::TooManyTags { .. }
             | Self::QuotaExceeded { .. }
             | Self::Unreadable { .. }
-            | Self::ReadOnly { .. } => "Error",
+            | Self::ReadOnly { .. }
+            | Self::Unusable { .. }
+            | Self::InUse { .. }
+            | Self::NotAllowed { .. } => "Error",
         }
     }
 
@@ -88,6 +97,9 @@ impl RefusalReason {
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::Unreadable { .. } => "unreadable",
             Self::ReadOnly { .. } => "read_only",
+            Self::Unusable { .. } => "store_unusable",
+            Self::InUse { .. } => "skill_in_use",
+            Self::NotAllowed { .. } => "forbidden",
         }
     }
 
@@ -104,6 +116,7 @@ impl RefusalReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteConflict {
     BadName,
+    Exists,
     AuthorLocked { author: String, requested: String },
     OtherVersion { current: Option<String>, expected: String },
     ChangedTooOften,
@@ -116,6 +129,7 @@ impl fmt::Display for WriteConflict {
             Self::BadName => to.write_str(
                 "a name has at most 128 letters, digits, '_', '-' and '.', and begins with a letter or digit",
             ),
+            Self::Exists => to.write_str("the skill exists, and the write does not overwrite"),
             Self::AuthorLocked { author, requested } => {
                 write!(to, "the author is locked at the first write (it is '{author}', not '{requested}')")
             }

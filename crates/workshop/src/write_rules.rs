@@ -82,11 +82,15 @@ pub(crate) fn decide_write(
     current: Option<&SkillMeta>,
 ) -> Result<DecidedWrite, RefusalReason> {
     check_version(name, options, current)?;
+    if options.only_new && current.is_some() {
+        return Err(RefusalReason::conflict(name, WriteConflict::Exists));
+    }
     let author = decide_author(rules, name, options, current)?;
     let (body, status) = decide_status(rules, approval, source, options, current.map(|skill| skill.status));
     // A status line may have been added.
     check_size(name, "the text", body.len(), BODY_BYTES)?;
-    let changed_by = options.author.clone().or_else(|| author.clone().filter(|_| rules.history_names_author));
+    let named = options.author.clone().or_else(|| options.writer.clone());
+    let changed_by = named.or_else(|| author.clone().filter(|_| rules.history_names_author));
     let metadata_bag = match &options.metadata_bag {
         Some(bag) => Some(bag.clone()).filter(|bag| !bag.is_empty()),
         None => current.and_then(|skill| skill.metadata_bag.clone()),
@@ -145,7 +149,11 @@ fn decide_author(
             Err(RefusalReason::conflict(name, WriteConflict::AuthorLocked { author, requested }))
         }
         (Some(author), _) => Ok(Some(author.clone())),
-        (None, requested) => Ok(requested.clone().or_else(|| rules.default_author.clone())),
+        (None, requested) => {
+            // A skill that exists without an author keeps none, unless one is given.
+            let writer = options.writer.clone().filter(|_| current.is_none());
+            Ok(requested.clone().or(writer).or_else(|| rules.default_author.clone()))
+        }
     }
 }
 

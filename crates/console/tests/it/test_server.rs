@@ -23,6 +23,7 @@ use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use vault::{Algorithm, Keyring, MasterKeys, Vault};
+use workshop::Workshop;
 
 use crate::pigeon::{self, Pigeon};
 
@@ -124,6 +125,15 @@ impl TestServer {
             uses: ledger.capability_uses(),
             relay: relay.clone(),
             clock,
+            workshop: Workshop::new(workshop::Parts {
+                config: workshop::Config::default(),
+                skills: ledger.skills(),
+                approval: ledger.skill_approval(),
+                usage: ledger.usage(),
+                roster: identity.roster.clone(),
+                callers: post.callers().clone(),
+                timepiece: timepiece.clone(),
+            }),
             post: post.clone(),
             edge,
             admin: AdminDoor::new(identity.authenticator.clone()),

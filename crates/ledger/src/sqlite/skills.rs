@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::skills::{
-    ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
-    SkillReplacement, SkillRevision, SkillSeq, SkillWithBody, Skills, StoredSkill,
+    DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
+    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
 };
 
 const COLUMNS: &str =
@@ -78,6 +78,54 @@ impl Skills for Sqlite {
                  WHERE s.tenant = ?1 AND s.deleted IS NULL AND s.name > ?2 ORDER BY s.name LIMIT ?3"
             ))?
             .query_map(params![of.as_str(), after, limit], record)?
+            .collect()
+        })
+        .await
+    }
+
+    async fn skill_texts(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<SkillText>, Fault> {
+        let (of, after) = (tenant.clone(), after.unwrap_or_default().to_owned());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT s.name, s.content_hash, b.body FROM skills s CROSS JOIN skill_bodies b
+                 ON b.tenant = s.tenant AND b.content_hash = s.content_hash
+                 WHERE s.tenant = ?1 AND s.deleted IS NULL AND s.name > ?2 ORDER BY s.name LIMIT ?3",
+            )?
+            .query_map(params![of.as_str(), after, limit], |row| {
+                Ok(SkillText { name: row.get(0)?, content_hash: row.get(1)?, text: row.get(2)? })
+            })?
+            .collect()
+        })
+        .await
+    }
+
+    async fn deleted_skills(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<DeletedSkill>, Fault> {
+        let (of, after) = (tenant.clone(), after.unwrap_or_default().to_owned());
+        self.read(move |db| {
+            // The other columns are those of the row with the largest time: a documented rule of SQLite.
+            db.prepare_cached(
+                "SELECT s.name, s.content_hash, s.status, s.updated, max(s.deleted) FROM skills s
+                 WHERE s.tenant = ?1 AND s.deleted IS NOT NULL AND s.name > ?2
+                 GROUP BY s.name ORDER BY s.name LIMIT ?3",
+            )?
+            .query_map(params![of.as_str(), after, limit], |row| {
+                Ok(DeletedSkill {
+                    name: row.get(0)?,
+                    content_hash: row.get(1)?,
+                    status: row.get(2)?,
+                    updated: Moment::from_millis(row.get(3)?),
+                })
+            })?
             .collect()
         })
         .await

@@ -29,6 +29,7 @@ mod rooms;
 mod roster;
 mod server_keys;
 mod shared_bot;
+mod skill_approval;
 mod skill_database;
 mod skills;
 mod sleep;

@@ -5,17 +5,16 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
+use http_kit::{QueryReader, opaque, unfit};
 use serde_json::{Value, json};
 
-use super::fields::{LONGEST_ADDRESS, unfit};
-use super::query::{QueryReader, opaque};
-use super::{Answer, Door, problem};
-use crate::requests::DirectoryEntry;
+use super::{Answer, Door, LONGEST_ADDRESS, problem};
+use crate::requests::{DirectoryEntry, PAGE};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
-    let (after, limit) = (query.after(|name| Some(name.to_owned()))?, query.limit()?);
+    let (after, limit) = (query.after(|name| Some(name.to_owned()))?, query.limit(PAGE)?);
     query.end()?;
     let agents = door.post.directory().agents(&by, after.as_deref(), limit).await?;
     Ok(Json(opaque(agents.map(|agent| listed(&agent)))).into_response())

@@ -1,11 +1,11 @@
 //! Parser of the envelope in `POST /v1/deliver`, as other runtimes of the contract write it.
 
-use http_kit::Problem;
+use http_kit::{Fields, LONGEST_LABEL, Problem};
 use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, is_dispatch_id};
 use posthouse_wire::{CorrelationId, DispatchId};
 use serde_json::Value;
 
-use super::fields::{Fields, LONGEST_LABEL, NO_ID};
+use super::idempotency_key::NO_ID;
 use super::notify::{KINDS, kind};
 use super::problem;
 

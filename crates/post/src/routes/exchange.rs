@@ -6,18 +6,17 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use http_kit::Problem;
+use http_kit::{LONGEST_LABEL, Problem, QueryReader, opaque};
 use ledger::Exchange;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
-use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::query::{QueryReader, opaque};
-use super::{Answer, Door, problem, trigger};
+use super::idempotency_key::NO_ID;
+use super::{Answer, Door, LONGEST_ADDRESS, problem, trigger};
 use crate::answers::{is_recorded_id, read_position};
 use crate::dispatch::fresh_id;
-use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
+use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT, PAGE};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.authenticate_and_read(request).await?;
@@ -68,7 +67,7 @@ pub(crate) async fn attach(
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
-    let (after, limit) = (query.after(read_position)?, query.limit()?);
+    let (after, limit) = (query.after(read_position)?, query.limit(PAGE)?);
     query.end()?;
     let questions = door.post.answers().list(&by, after, limit).await?;
     Ok(Json(opaque(questions.map(|query| question(&query)))).into_response())

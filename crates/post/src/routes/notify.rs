@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
-use http_kit::Problem;
+use http_kit::{Fields, LONGEST_LABEL, Problem};
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, WakeTime};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
-use super::{Answer, Door, envelope, problem, trigger};
+use super::idempotency_key::idempotency_key;
+use super::{Answer, Door, LONGEST_ADDRESS, envelope, problem, trigger};
 use crate::Refused;
 use crate::dispatch::fresh_id;
 use crate::requests::{

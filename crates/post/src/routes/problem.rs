@@ -5,8 +5,7 @@ use http_kit::Problem;
 use identity::OverQuota;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
 
-use crate::auth::Refusal;
-use crate::{Fault, Refused, ReplyRefused};
+use crate::{CallerRefusal, Fault, Refused, ReplyRefused};
 
 /// The `WWW-Authenticate` header of a 401.
 const PROOFS: &str = r#"Bearer, Basic realm="posthouse""#;
@@ -17,14 +16,7 @@ const AFTER_LIMIT: u32 = 60;
 
 /// A field that is missing, wrong or unknown.
 pub(crate) fn invalid(field: &str, why: impl AsRef<str>) -> Problem {
-    // The client chose this name, so its length is limited.
-    let field: String = field.chars().take(64).collect();
-    let detail = format!("`{field}` {}", why.as_ref());
-    Problem::unprocessable("invalid_request", detail).with("field", field)
-}
-
-pub(crate) fn malformed_json(why: impl std::fmt::Display) -> Problem {
-    Problem::bad_request("malformed_json", format!("the body is not valid JSON: {why}"))
+    Problem::invalid_field(field, why)
 }
 
 pub(crate) fn absent() -> Problem {
@@ -34,14 +26,6 @@ pub(crate) fn absent() -> Problem {
 pub(crate) fn too_long(field: &str, most: usize) -> Problem {
     let detail = format!("`{field}` is longer than {most} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", detail).with("field", field)
-}
-
-pub(crate) fn method_not_allowed() -> Problem {
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        "this path does not support this method",
-    )
 }
 
 fn over_limit(full: http_kit::OverLimit) -> Problem {
@@ -135,26 +119,26 @@ impl From<ReplyRefused> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallerRefusal> for Problem {
+    fn from(refusal: CallerRefusal) -> Self {
         match refusal {
-            Refusal::Nobody => {
+            CallerRefusal::Nobody => {
                 Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the credential is missing or invalid")
                     .challenge(PROOFS)
             }
-            Refusal::Barred => {
+            CallerRefusal::Barred => {
                 let words = "too many invalid credentials came from this address: try again later";
                 limited("rate_limited", words.to_owned())
             }
-            Refusal::SomebodyElse { header } => Problem::new(
+            CallerRefusal::SomebodyElse { header } => Problem::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
                 format!("{header} names another agent than this credential"),
             ),
-            Refusal::BadLabel { header, why } => invalid(&header, why),
-            Refusal::OverLimit(full) => over_limit(full),
-            Refusal::TooManyRequests(over) => too_many_requests(&over),
-            Refusal::Fault(fault) => unavailable(&fault),
+            CallerRefusal::BadLabel { header, why } => invalid(&header, why),
+            CallerRefusal::OverLimit(full) => over_limit(full),
+            CallerRefusal::TooManyRequests(over) => too_many_requests(&over),
+            CallerRefusal::Fault(fault) => unavailable(&fault),
         }
     }
 }
@@ -209,8 +193,8 @@ mod tests {
         for (problem, seconds) in [
             (Problem::from(Refused::OverQuota("too many questions")), Some("60")),
             (Refused::InboxFull(ledger::LimitReached::Inbox).into(), Some("60")),
-            (Refusal::Barred.into(), Some("60")),
-            (Refusal::TooManyRequests(over).into(), Some("7")),
+            (CallerRefusal::Barred.into(), Some("60")),
+            (CallerRefusal::TooManyRequests(over).into(), Some("7")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)).into(), Some("5")),
             (Refused::Absent.into(), None),
         ] {
@@ -255,13 +239,13 @@ mod tests {
 
     #[test]
     fn whoever_is_not_let_in_hears_how_to_prove_itself_and_nothing_else() {
-        let response = Problem::from(Refusal::Nobody).into_response();
+        let response = Problem::from(CallerRefusal::Nobody).into_response();
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(response.headers()[WWW_AUTHENTICATE], r#"Bearer, Basic realm="posthouse""#);
         let header = || "X-Agent-Id".to_owned();
-        assert_eq!(rendered(Refusal::SomebodyElse { header: header() }), (403, "forbidden"));
-        let bad = Refusal::BadLabel { header: header(), why: "is not UTF-8" };
+        assert_eq!(rendered(CallerRefusal::SomebodyElse { header: header() }), (403, "forbidden"));
+        let bad = CallerRefusal::BadLabel { header: header(), why: "is not UTF-8" };
         assert_eq!(rendered(bad), (422, "invalid_request"));
-        assert_eq!(rendered(Refusal::Barred), (429, "rate_limited"));
+        assert_eq!(rendered(CallerRefusal::Barred), (429, "rate_limited"));
     }
 }

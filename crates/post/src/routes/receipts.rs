@@ -5,22 +5,21 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
-use http_kit::{Page, Problem, encode_cursor};
+use http_kit::{Page, Problem, QueryReader, encode_cursor};
 use ledger::{Digest, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::query::QueryReader;
 use super::{Answer, Door, problem};
 use crate::receipt::sent;
-use crate::requests::{ReceiptListing, ReceiptWithReplies, SentReceipt};
+use crate::requests::{PAGE, ReceiptListing, ReceiptWithReplies, SentReceipt};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
-    let limit = query.limit()?;
+    let limit = query.limit(PAGE)?;
     let listing = ReceiptListing {
         agent: query.text("agent"),
         state: state(&mut query)?,

@@ -23,7 +23,7 @@ pub(crate) async fn take(
     };
     let (head, body) = request.into_parts();
     let tenant = door.post.http_replies().tenant_of(&token).await?;
-    door.post.count_request(&tenant, None).await?;
+    door.post.callers().count_request(&tenant, None).await?;
     let (headers, body) = (head.headers, read_request_body(body).await?);
     // A signature that is not text becomes an empty one, which never matches. It must not count as absent.
     let signature = headers.get(SIGNATURE).map(|value| value.to_str().unwrap_or_default().to_owned());

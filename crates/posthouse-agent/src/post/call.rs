@@ -64,7 +64,13 @@ impl ApiRequest {
         Self { body: Some(body.into()), ..Self::to(Method::POST, &[verb]) }
     }
 
-    fn to(method: Method, path: &[&str]) -> Self {
+    /// A request with a body, or without one.
+    pub(super) fn with_body(method: Method, path: &[&str], body: Option<&impl Serialize>) -> Self {
+        let body = body.map(|body| serde_json::to_vec(body).expect("a request holds only JSON values"));
+        Self { body: body.map(Bytes::from), ..Self::to(method, path) }
+    }
+
+    pub(super) fn to(method: Method, path: &[&str]) -> Self {
         let path = path.iter().map(|&name| name.to_owned()).collect();
         Self { method, path, query: Vec::new(), body: None, key: None, wait: Duration::ZERO }
     }
@@ -126,7 +132,9 @@ pub(super) struct ApiResponse {
 
 impl ApiResponse {
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        serde_json::from_slice(&self.body).map_err(|fault| Fault::Malformed(fault.to_string()))
+        // An answer without content reads as null.
+        let body: &[u8] = if self.body.is_empty() { b"null" } else { &self.body };
+        serde_json::from_slice(body).map_err(|fault| Fault::Malformed(fault.to_string()))
     }
 }
 

@@ -159,7 +159,7 @@ impl Client {
         CallLimits { begun, until: begun + self.patience, attempt: self.attempt }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> ApiRequest) -> Result<T, Fault> {
+    pub(super) async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> ApiRequest) -> Result<T, Fault> {
         self.connection.call(self.limits(), |_| make()).await?.read()
     }
 }

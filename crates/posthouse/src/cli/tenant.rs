@@ -33,7 +33,8 @@ pub enum Command {
     /// Changes the permissions and limits of a tenant
     #[command(
         after_help = "Examples:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592\n  \
-                      posthouse tenant change acme --messages-per-minute 20000 --sockets default"
+                      posthouse tenant change acme --messages-per-minute 20000 --sockets default\n  \
+                      posthouse tenant change acme --approval signed --skill-store filesystem:/srv/skills/acme"
     )]
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true), alias = "set")]
     Change {
@@ -51,6 +52,15 @@ pub enum Command {
         /// Limit on the bytes of the tenant's files, or `default` for the server's `storage.media_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
         media_bytes: Option<StorageLimitArg>,
+        /// What a skill of the tenant needs to be approved
+        #[arg(long, value_enum, value_name = "MODE", group = "what")]
+        approval: Option<ApprovalArg>,
+        /// Whether agents of the tenant may approve skills with their own credentials
+        #[arg(long, value_name = "true|false", group = "what")]
+        agents_may_approve: Option<bool>,
+        /// Where its skills are: `house`, `filesystem:DIR` or `sqlite:FILE`, below a folder of `workshop.roots`
+        #[arg(long, value_name = "STORE", group = "what")]
+        skill_store: Option<String>,
         #[command(flatten)]
         limits: LimitArgs,
     },
@@ -92,6 +102,23 @@ impl ProvisioningArg {
         match self {
             ProvisioningArg::Open => "open",
             ProvisioningArg::Closed => "closed",
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ApprovalArg {
+    /// Its status
+    Open,
+    /// A signature by one of the tenant's approval keys
+    Signed,
+}
+
+impl ApprovalArg {
+    fn word(self) -> &'static str {
+        match self {
+            ApprovalArg::Open => "open",
+            ApprovalArg::Signed => "signed",
         }
     }
 }
@@ -141,6 +168,9 @@ impl Command {
                     ("agents", "agents"),
                     ("peer post", "peer_post"),
                     ("provisioning", "provisioning"),
+                    ("approval of skills", "approval"),
+                    ("agents may approve", "agents_may_approve"),
+                    ("skill store", "skill_store"),
                     ("storage used", "storage_used_bytes"),
                     ("storage limit", "storage_limit_bytes"),
                     ("limit set by", "storage_limit"),
@@ -157,7 +187,17 @@ impl Command {
                     parts.into_iter().chain(rows.iter().map(|(title, name)| (&**title, &**name))).collect();
                 output.card(&shown, &parts)
             }
-            Command::Change { tenant, peer_post, storage_bytes, provisioning, media_bytes, limits } => {
+            Command::Change {
+                tenant,
+                peer_post,
+                storage_bytes,
+                provisioning,
+                media_bytes,
+                approval,
+                agents_may_approve,
+                skill_store,
+                limits,
+            } => {
                 let mut change = serde_json::Map::new();
                 if let Some(peer_post) = peer_post {
                     change.insert("peer_post".to_owned(), json!(peer_post.word()));
@@ -170,6 +210,15 @@ impl Command {
                 }
                 if let Some(mode) = provisioning {
                     change.insert("provisioning".to_owned(), json!(mode.word()));
+                }
+                if let Some(approval) = approval {
+                    change.insert("approval".to_owned(), json!(approval.word()));
+                }
+                if let Some(may) = agents_may_approve {
+                    change.insert("agents_may_approve".to_owned(), json!(may));
+                }
+                if let Some(store) = skill_store {
+                    change.insert("skill_store".to_owned(), json!(store));
                 }
                 let names = limits.names();
                 if !names.is_empty() {
@@ -184,6 +233,9 @@ impl Command {
                         ("storage limit in bytes", "storage_limit_bytes"),
                         ("limit of files in bytes", "media_limit_bytes"),
                         ("provisioning of new agents", "provisioning"),
+                        ("approval of skills", "approval"),
+                        ("agents may approve", "agents_may_approve"),
+                        ("skill store", "skill_store"),
                     ];
                     lines.extend(settings.map(|(title, name)| {
                         let value = &changed[name];

@@ -174,6 +174,7 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         "whether agents without the SDK get a first line that says what a text is and who sent it",
     ),
+    setting("workshop.roots", List, "folders of this machine below which the skill stores of tenants may be"),
     setting(
         "errand.allow_cidrs",
         List,

@@ -18,6 +18,7 @@ const FRAGMENTS: &[&str] = &[
     edge::OPENAPI,
     clock::OPENAPI,
     post::OPENAPI,
+    workshop::OPENAPI,
     console::OPENAPI,
 ];
 
@@ -53,6 +54,7 @@ mod tests {
             edge::OPERATIONS,
             clock::OPERATIONS,
             post::OPERATIONS,
+            workshop::OPERATIONS,
             console::OPERATIONS,
         ]
         .concat();

@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use relay::Relay;
 use tokio_util::sync::CancellationToken;
 use vault::Vault;
+use workshop::Workshop;
 
 use super::ServerHealth;
 use crate::config::Config;
@@ -27,6 +28,7 @@ pub struct Planes {
     pub relay: Relay,
     pub clock: Clock,
     pub post: Post,
+    pub workshop: Workshop,
     pub edge: Edge,
     pub web: Arc<Web>,
 }
@@ -106,6 +108,15 @@ impl Planes {
             timepiece: timepiece.clone(),
         });
         post.take_over().await?;
+        let workshop = Workshop::new(workshop::Parts {
+            config: config.workshop.clone(),
+            skills: ledger.skills(),
+            approval: ledger.skill_approval(),
+            usage: ledger.usage(),
+            roster: identity.roster.clone(),
+            callers: post.callers().clone(),
+            timepiece: timepiece.clone(),
+        });
         let web = Arc::new(Web::new(
             ledger.rooms(),
             ledger.invitations(),
@@ -123,7 +134,7 @@ impl Planes {
             platforms: platforms(config, &web, timepiece),
             public_url: url.to_owned(),
         });
-        Ok(Self { identity, relay, clock, post, edge, web })
+        Ok(Self { identity, relay, clock, post, workshop, edge, web })
     }
 
     pub fn register_metrics(&self, registry: &mut Registry) {
@@ -132,6 +143,7 @@ impl Planes {
         self.edge.metrics().register(registry);
         self.clock.metrics().register(registry);
         self.post.metrics().register(registry);
+        self.workshop.metrics().register(registry);
     }
 
     pub fn keep_running(&self, health: &ServerHealth, stop: &CancellationToken) {

@@ -44,7 +44,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "posthouse-time",
         ],
     ),
-    ("workshop", &["skill", "post", "clock", "http-kit", "ledger", "posthouse-wire", "posthouse-time"]),
+    (
+        "workshop",
+        &["skill", "identity", "post", "clock", "http-kit", "ledger", "posthouse-wire", "posthouse-time"],
+    ),
     (
         "console",
         &[

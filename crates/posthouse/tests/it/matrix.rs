@@ -17,6 +17,7 @@ mod pressed_button;
 mod proxy;
 mod relay;
 mod shared_bot;
+mod skills;
 mod sleep;
 mod v1;
 mod web;
@@ -92,6 +93,15 @@ async fn whatever_is_somebody_elses_is_refused_at_the_post_as_if_it_were_not_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_skill_of_another_tenant_is_there_and_no_agent_approves_or_deletes() {
+    let mut actors = Actors::gather().await;
+    let mut cells = Cells::default();
+    skills::fill(&actors, &mut cells).await;
+    cells.all_are_right();
+    actors.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_somebody_elses_is_refused_at_every_other_door_as_if_it_were_not_there() {
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
@@ -118,6 +128,7 @@ async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_rea
         ::edge::OPERATIONS,
         ::edge::web::OPERATIONS,
         post::OPERATIONS,
+        workshop::OPERATIONS,
         console::OPERATIONS,
     ];
     // The server's own, which name nothing.

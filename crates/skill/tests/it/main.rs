@@ -3,6 +3,7 @@
 
 mod approval_vectors;
 mod content_hash_vectors;
+mod footprint_vectors;
 mod header_vectors;
 mod recorded;
 mod status_vectors;

@@ -11,12 +11,18 @@ use super::{BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendWr
 use crate::approval_policy::ApprovalPolicy;
 use crate::skill_filter::{PreparedFilter, SkillFilter};
 use crate::skill_meta::{SkillMeta, SkillSource, SkillSummary, VersionInfo};
-use crate::skill_store::{SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};
+use crate::skill_store::{
+    SkillPage, SkillStore, SkillText, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions,
+};
 use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
 use crate::write_rules::{self, is_skill_name};
 
 /// How often a write is attempted before it is refused because others keep changing the skill.
 const ATTEMPTS: usize = 100;
+/// Skills that are read at a time.
+const PAGE: usize = 1000;
+/// Texts that are read at a time.
+const TEXTS: usize = 200;
 
 /// A store of skills on a backend. Clones share the backend.
 pub struct BackendStore<S> {
@@ -88,7 +94,12 @@ impl<S: SkillBackend> BackendStore<S> {
         self.write(name, current, new).await
     }
 
-    async fn try_update_status(&self, name: &str, status: Status) -> BackendAnswer<Option<VersionInfo>> {
+    async fn try_update_status(
+        &self,
+        name: &str,
+        status: Status,
+        by: Option<&str>,
+    ) -> BackendAnswer<Option<VersionInfo>> {
         let BackendBody { skill, body } = match self.find_named(name, None).await? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
@@ -105,7 +116,7 @@ impl<S: SkillBackend> BackendStore<S> {
             author: skill.meta.author.clone(),
             metadata_bag: skill.meta.metadata_bag.clone(),
             previous_status: Some(skill.meta.status),
-            changed_by: None,
+            changed_by: by.map(str::to_owned),
         };
         self.write(name, Some(skill), new).await
     }
@@ -211,8 +222,26 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(self.refused(Err(refusal))),
         };
-        let listed = self.backend.list().await?;
-        Ok(self.refused(listed.map(|skills| prepared.apply(skills))))
+        let (limit, mut skip) = (filter.limit.unwrap_or(usize::MAX), filter.offset);
+        let (mut listed, mut after) = (Vec::new(), filter.after.clone());
+        while listed.len() < limit {
+            let page = match self.backend.list(after.as_deref(), prepared.page_size(PAGE)).await? {
+                Ok(page) => page,
+                Err(refusal) => return Ok(self.refused(Err(refusal))),
+            };
+            for skill in page.items.into_iter().filter(|skill| prepared.passes(skill)) {
+                match skip {
+                    0 if listed.len() < limit => listed.push(skill),
+                    0 => break,
+                    _ => skip -= 1,
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(Ok(listed))
     }
 
     async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta> {
@@ -261,13 +290,17 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
         })))
     }
 
-    async fn update_status(&self, name: &str, status: Status) -> StoreAnswer<VersionInfo> {
+    async fn texts(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillText>> {
+        Ok(self.refused(self.backend.texts(after, TEXTS).await?))
+    }
+
+    async fn update_status(&self, name: &str, status: Status, by: Option<&str>) -> StoreAnswer<VersionInfo> {
         // A tenant without storage can still stop a skill.
         if let (false, Err(refusal)) = (status == Status::Disabled, self.backend.quota()) {
             return Ok(self.refused(Err(refusal)));
         }
         for _ in 0..ATTEMPTS {
-            let updated = self.try_update_status(name, status).await?;
+            let updated = self.try_update_status(name, status, by).await?;
             if let Some(done) = updated.transpose() {
                 return Ok(self.refused(done));
             }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
-use crate::skill_store::StoreFeatures;
+use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::write_rules::WriteRules;
 
 /// Two changes of a file within this time, in milliseconds, can have the same time of change.
@@ -80,6 +80,27 @@ pub struct FileMark {
 }
 
 impl FilesystemBackend {
+    /// Reads the files after this name, at most this many. A file that cannot be read is left out, and so is one that has
+    /// gone.
+    async fn page<T: Send + 'static>(
+        &self,
+        after: Option<&str>,
+        at_most: usize,
+        read: impl Fn(&SkillFolder, &str, FoundText) -> Option<T> + Send + 'static,
+    ) -> BackendAnswer<SkillPage<T>> {
+        let after = after.map(str::to_owned);
+        self.run(move |LockedFolder { folder, .. }| {
+            let files = folder.files()?.unwrap_or_default();
+            let start = after.map_or(0, |after| files.partition_point(|file| file.name <= after));
+            let files: Vec<String> =
+                files.into_iter().skip(start).take(at_most).map(|file| file.name).collect();
+            let item = |name: &String| read(folder, name, folder.read(name).ok()??);
+            let items = files.iter().filter_map(item).collect();
+            Ok(SkillPage { items, next: SkillPage::up_to(at_most, files, |name| name).next })
+        })
+        .await
+    }
+
     /// Runs work on a blocking thread.
     async fn run<T, W>(&self, work: W) -> BackendAnswer<T>
     where
@@ -144,15 +165,17 @@ impl SkillBackend for FilesystemBackend {
         .await
     }
 
-    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
-        self.run(|LockedFolder { folder, .. }| {
-            let files = folder.files()?.unwrap_or_default();
-            let meta = |file: ListedFile| {
-                // A file that cannot be read is left out, and so is one that has gone.
-                let found = folder.read(&file.name).ok()??;
-                backend_skill(folder, &file.name, &found).ok().map(|skill| skill.meta)
-            };
-            Ok(files.into_iter().filter_map(meta).collect())
+    async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>> {
+        self.page(after, at_most, |folder, name, found| {
+            backend_skill(folder, name, &found).ok().map(|skill| skill.meta)
+        })
+        .await
+    }
+
+    async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>> {
+        self.page(after, at_most, |_, name, found| {
+            let content_hash = ContentHash::of(&found.body).as_str().to_owned();
+            Some(SkillText { name: name.to_owned(), content_hash, text: found.body })
         })
         .await
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ledger::{
-    Ledger, ReplacedSkill, RestoredSkill, SkillHistoryLine, SkillRecord, SkillReplacement, SkillSeq, Skills,
-    StoredSkill, Usage,
+    DeletedSkill, Ledger, ReplacedSkill, RestoredSkill, SkillHistoryLine, SkillRecord, SkillReplacement,
+    SkillSeq, Skills, StoredSkill, Usage,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, VersionInfo};
-use crate::skill_store::StoreFeatures;
+use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::store_refusal::{RefusalReason, StoreRefusal};
 use crate::write_rules::{WriteRules, is_skill_name};
 
@@ -44,9 +44,23 @@ pub enum SkillRestored {
 
 impl LedgerSkillStore {
     pub fn open(ledger: &Ledger, tenant: TenantId, timepiece: Timepiece) -> Self {
+        Self::over(ledger.skills(), ledger.usage(), tenant, timepiece)
+    }
+
+    /// The store of a tenant over these records.
+    pub(crate) fn over(
+        skills: Arc<dyn Skills>,
+        usage: Arc<dyn Usage>,
+        tenant: TenantId,
+        timepiece: Timepiece,
+    ) -> Self {
         let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
-        let backend = LedgerBackend { skills: ledger.skills(), usage: ledger.usage(), tenant, rules };
-        Self::new(backend, timepiece)
+        Self::new(LedgerBackend { skills, usage, tenant, rules }, timepiece)
+    }
+
+    /// Skills after this name that were deleted in the last 30 days.
+    pub async fn deleted(&self, after: Option<&str>, at_most: usize) -> Result<Vec<DeletedSkill>, Fault> {
+        Ok(self.backend.skills.deleted_skills(&self.backend.tenant, after, rows(at_most)).await?)
     }
 
     /// Restores a skill that was deleted in the last 30 days, with its history.
@@ -115,22 +129,15 @@ impl SkillBackend for LedgerBackend {
             .transpose())
     }
 
-    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
-        let mut listed: Vec<SkillMeta> = Vec::new();
-        loop {
-            let after = listed.last().map(|skill| skill.name.as_str());
-            let page = self.skills.skills(&self.tenant, after, PAGE).await?;
-            let is_last = page.len() < PAGE as usize;
-            for record in page {
-                match meta(record) {
-                    Ok(meta) => listed.push(meta),
-                    Err(refusal) => return Ok(Err(refusal)),
-                }
-            }
-            if is_last {
-                return Ok(Ok(listed));
-            }
-        }
+    async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>> {
+        let records = self.skills.skills(&self.tenant, after, rows(at_most)).await?;
+        let metas = records.into_iter().map(meta).collect::<Result<Vec<_>, _>>();
+        Ok(metas.map(|items| SkillPage::up_to(at_most, items, |skill| &skill.name)))
+    }
+
+    async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>> {
+        let items = self.skills.skill_texts(&self.tenant, after, rows(at_most)).await?;
+        Ok(Ok(SkillPage::up_to(at_most, items, |skill| &skill.name)))
     }
 
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
@@ -175,6 +182,10 @@ impl SkillBackend for LedgerBackend {
         let revision = self.skills.skill_revision(&self.tenant).await?;
         Ok(Ok(format!("{}-{}", revision.number, revision.moved.millis())))
     }
+}
+
+fn rows(at_most: usize) -> u32 {
+    u32::try_from(at_most).unwrap_or(u32::MAX)
 }
 
 fn backend_skill(skill: StoredSkill) -> Result<BackendSkill<SkillSeq>, RefusalReason> {

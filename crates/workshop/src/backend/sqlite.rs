@@ -14,11 +14,11 @@ use super::{
 use crate::backend::change_token::token_of;
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
-use crate::skill_store::StoreFeatures;
+use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::write_rules::{WriteRules, is_skill_name};
 
 /// Rows that are read at a time. They contain texts.
-const PAGE: u32 = 200;
+const PAGE: usize = 200;
 
 /// The key of the author in the metadata bag, which is where the reference keeps it.
 const AUTHOR: &str = "author";
@@ -48,6 +48,17 @@ impl SqliteSkillStore {
             }
             OpenedSkillDatabase::OtherShape(why) => OpenedSqlite::OtherShape(why),
         })
+    }
+}
+
+impl SqliteBackend {
+    async fn rows(&self, after: Option<&str>, at_most: usize) -> Result<SkillPage<SkillDatabaseRow>, Fault> {
+        let limit = at_most.min(PAGE);
+        let rows = self.database.rows(after, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+        let SkillPage { mut items, next } = SkillPage::up_to(limit, rows, |row| &row.name);
+        // A name that breaks our rule can be in a foreign file. No verb would find it.
+        items.retain(|row| is_skill_name(&row.name));
+        Ok(SkillPage { items, next })
     }
 }
 
@@ -103,17 +114,19 @@ impl SkillBackend for SqliteBackend {
         Ok(Ok(Some(BackendBody { skill: BackendSkill { meta: meta(&row), mark: row }, body })))
     }
 
-    async fn list(&self) -> BackendAnswer<Vec<SkillMeta>> {
-        let (mut listed, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let page = self.database.rows(after.as_deref(), PAGE).await?;
-            // A name that breaks our rule can be in a foreign file. No verb would find it.
-            listed.extend(page.iter().filter(|row| is_skill_name(&row.name)).map(meta));
-            match page.last() {
-                Some(last) if page.len() == PAGE as usize => after = Some(last.name.clone()),
-                _ => return Ok(Ok(listed)),
-            }
-        }
+    async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>> {
+        let page = self.rows(after, at_most).await?;
+        Ok(Ok(SkillPage { items: page.items.iter().map(meta).collect(), next: page.next }))
+    }
+
+    async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>> {
+        let page = self.rows(after, at_most).await?;
+        let text = |row: SkillDatabaseRow| SkillText {
+            name: row.name,
+            content_hash: row.content_hash,
+            text: row.source,
+        };
+        Ok(Ok(SkillPage { items: page.items.into_iter().map(text).collect(), next: page.next }))
     }
 
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {

@@ -24,7 +24,7 @@ async fn in_signed_mode_only_a_signature_approves() {
         let stored = granted(store.store("a", body, StoreOptions::default()).await);
         assert_eq!(stored.status, Status::Draft, "{}", store.implementation());
         assert_eq!(granted(store.load("a", None).await).source, "# Skill: a\n# Status: Draft\ntext\n");
-        let refusal = refused(store.update_status("a", Status::Approved).await);
+        let refusal = refused(store.update_status("a", Status::Approved, None).await);
         assert_eq!(refusal.reason.class(), "ApprovalRejectedError");
         assert_eq!(granted(store.metadata("a").await).status, Status::Draft);
         // An operator sends the signed text. The status is given, because a folder keeps the previous one.
@@ -32,7 +32,7 @@ async fn in_signed_mode_only_a_signature_approves() {
         let approved = StoreOptions { status: Some(Status::Approved), ..StoreOptions::default() };
         assert_eq!(granted(store.store("a", &signed, approved.clone()).await).status, Status::Approved);
         assert_eq!(granted(store.load("a", None).await).source, signed);
-        assert_eq!(granted(store.update_status("a", Status::Approved).await).status, Status::Approved);
+        assert_eq!(granted(store.update_status("a", Status::Approved, None).await).status, Status::Approved);
         assert!(passes(&granted(store.load("a", None).await).source), "the signature is kept");
         // Another text with the same signature is a Draft again.
         let changed = signed.replace("text", "evil");

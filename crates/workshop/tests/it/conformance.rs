@@ -64,7 +64,7 @@ mod behaviour {
             refused(store.metadata("ghost").await),
             refused(store.versions("ghost").await),
             refused(store.delete("ghost").await),
-            refused(store.update_status("ghost", Status::Approved).await),
+            refused(store.update_status("ghost", Status::Approved, None).await),
         ];
         for refusal in refusals {
             assert_eq!(refusal.to_string(), "Skill not found: 'ghost'");
@@ -93,7 +93,7 @@ mod behaviour {
                 refused(store.metadata(name).await),
                 refused(store.versions(name).await),
                 refused(store.delete(name).await),
-                refused(store.update_status(name, Status::Draft).await),
+                refused(store.update_status(name, Status::Draft, None).await),
             ] {
                 assert_eq!(refusal.reason.class(), "SkillNotFoundError", "{name:?}");
             }
@@ -129,7 +129,7 @@ mod behaviour {
         let loaded = granted(store.load("note", None).await);
         assert_eq!(loaded.source, "# Skill: note\n# Status: Disabled\n\nnew");
         for status in [Status::Approved, Status::Draft, Status::Disabled] {
-            let changed = granted(store.update_status("note", status).await);
+            let changed = granted(store.update_status("note", status, None).await);
             let loaded = granted(store.load("note", None).await);
             assert_eq!((changed.status, loaded.metadata.status), (status, status));
             assert_eq!((status_of(&loaded.source).status(), &changed.version), (status, &loaded.version));
@@ -144,7 +144,7 @@ mod behaviour {
             StoreOptions { force_draft: true, status: Some(Status::Approved), ..StoreOptions::default() };
         for body in [approved, "  # Status: Approved\n# Skill: a\n", "# Skill: a\n", "# Status:\n# Vars: X\n"]
         {
-            granted(store.update_status("a", Status::Approved).await);
+            granted(store.update_status("a", Status::Approved, None).await);
             let stored = granted(store.store("a", body, forced.clone()).await);
             let loaded = granted(store.load("a", None).await);
             assert_eq!((stored.status, loaded.metadata.status), (Status::Draft, Status::Draft), "{body:?}");
@@ -216,7 +216,10 @@ mod behaviour {
         assert_eq!(granted(store.load("note", None).await).source, "short");
         assert_eq!(granted(store.versions("note").await).len(), 1);
         granted(store.store("note", &"x".repeat(BODY_BYTES), plain()).await);
-        assert_eq!(refused(store.update_status("note", Status::Approved).await).reason.code(), "too_large");
+        assert_eq!(
+            refused(store.update_status("note", Status::Approved, None).await).reason.code(),
+            "too_large"
+        );
     }
 
     pub async fn a_deleted_skill_leaves_nothing_and_its_name_is_free(store: &dyn SkillStore) {
@@ -244,7 +247,7 @@ mod behaviour {
         moved("a new skill").await;
         granted(store.store("note", "two", plain()).await);
         moved("another text of the same length").await;
-        granted(store.update_status("note", Status::Approved).await);
+        granted(store.update_status("note", Status::Approved, None).await);
         moved("another status").await;
         granted(store.store("other", "one", plain()).await);
         moved("a second skill").await;
@@ -283,7 +286,7 @@ mod behaviour {
 
     pub async fn a_change_of_status_is_in_the_history(store: &dyn SkillStore) {
         granted(store.store("note", "# Skill: note\n", by("ann")).await);
-        let changed = granted(store.update_status("note", Status::Disabled).await);
+        let changed = granted(store.update_status("note", Status::Disabled, None).await);
         assert_eq!((changed.status, changed.previous_status), (Status::Disabled, Some(Status::Draft)));
         assert_eq!(granted(store.versions("note").await).last(), Some(&changed));
         assert_eq!(granted(store.metadata("note").await).author.as_deref(), Some("ann"));

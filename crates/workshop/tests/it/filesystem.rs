@@ -69,7 +69,10 @@ async fn a_folder_that_cannot_be_written_is_refused_and_loses_nothing() {
         fs::remove_file(&root).unwrap();
         fs::rename(&aside, &root).unwrap();
     } else {
-        assert_eq!(refused(store.update_status("note", Status::Approved).await).reason.code(), "read_only");
+        assert_eq!(
+            refused(store.update_status("note", Status::Approved, None).await).reason.code(),
+            "read_only"
+        );
         assert_eq!(refused(store.delete("note").await).reason.code(), "read_only");
     }
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();

@@ -20,7 +20,7 @@ async fn vectors_header_rewrite() {
             match text(&case, "call") {
                 "update_status" => {
                     granted(store.store("a", body, StoreOptions::default()).await);
-                    granted(store.update_status("a", status.unwrap()).await);
+                    granted(store.update_status("a", status.unwrap(), None).await);
                 }
                 "store" => {
                     let options = StoreOptions { status, ..StoreOptions::default() };

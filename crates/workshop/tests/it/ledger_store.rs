@@ -47,9 +47,12 @@ async fn a_tenant_without_storage_is_refused_and_can_still_read_disable_and_dele
     granted(store.store("note", "text", plain()).await);
     stores.ledger.usage().set_tenant_limit(&"ten_acme".into(), Some(1)).await.unwrap();
     assert_eq!(refused(store.store("note", "new", plain()).await).reason.code(), "quota_exceeded");
-    assert_eq!(refused(store.update_status("note", Status::Approved).await).reason.code(), "quota_exceeded");
+    assert_eq!(
+        refused(store.update_status("note", Status::Approved, None).await).reason.code(),
+        "quota_exceeded"
+    );
     assert_eq!(granted(store.load("note", None).await).source, "text");
-    granted(store.update_status("note", Status::Disabled).await);
+    granted(store.update_status("note", Status::Disabled, None).await);
     granted(store.delete("note").await);
 }
 

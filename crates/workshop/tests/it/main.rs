@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod approval;
+mod catalogue;
 mod conformance;
 mod filesystem;
 mod fixtures;
 mod header_rewrite_vectors;
 mod ledger_store;
 mod recorded;
+mod skills;
 mod sqlite;
 mod store_vectors;
+mod tenants;
 mod version_token_vectors;

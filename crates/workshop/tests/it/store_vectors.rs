@@ -144,7 +144,7 @@ async fn call(store: &dyn SkillStore, step: &Value, bodies: &Value) -> Value {
             answer(store.store(name, source, options(args.get(2))).await.unwrap())
         }
         "update_status" => match StoreRefusal::status_named(store.implementation(), name, arg(1)) {
-            Ok(status) => answer(store.update_status(name, status).await.unwrap()),
+            Ok(status) => answer(store.update_status(name, status, None).await.unwrap()),
             Err(refusal) => answer(Err::<(), _>(refusal)),
         },
         other => panic!("{other}"),

@@ -27,7 +27,7 @@ async fn steps(store: &dyn SkillStore, step: &str) {
         "empty store" => {}
         "add note" | "same body again" | "restore first body" => stores("note", "B1").await,
         "body edit, status unchanged" => stores("note", "B2").await,
-        "status change" => drop(granted(store.update_status("note", Status::Approved).await)),
+        "status change" => drop(granted(store.update_status("note", Status::Approved, None).await)),
         "add second" => stores("appr", "BAP").await,
         "remove second" => granted(store.delete("appr").await),
         other => panic!("{other}"),

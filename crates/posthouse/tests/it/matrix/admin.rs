@@ -19,6 +19,7 @@ fn named(actors: &Actors, parameter: &str) -> Option<Name> {
         "job" => Name::new("job", "jab"),
         "invite" => Name::new("ana", "ann"),
         "token" => Name::new("enr_019a0000", "enr_019a1111"),
+        "key" => Name::new("3f0c9d52a1b4e677", "3f0c9d52a1b40000"),
         _ => return None,
     })
 }

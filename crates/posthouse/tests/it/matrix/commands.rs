@@ -29,7 +29,8 @@ const READING: [&str; 4] = ["receipt list", "receipt show", "exchange list", "ex
 
 /// Commands of the post, tried with every wrong credential. The others are tried with one valid client and
 /// one unknown token.
-const OF_THE_POST: [&str; 5] = ["connector", "alias", "receipt", "tenant", "message"];
+const OF_THE_POST: [&str; 7] =
+    ["connector", "alias", "receipt", "tenant", "message", "skill", "approval-key"];
 
 /// Every command, from the binary's own help.
 fn known(words: &[&str]) -> Vec<String> {
@@ -103,6 +104,15 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],
         "alias create" => vec!["enrolled_agent", &agent, "--tenant", tenant],
         "alias remove" => vec!["kestrel", "--tenant", tenant],
+        "skill list" | "skill reapprove" | "skill verify" | "approval-key list" | "approval-key log" => {
+            vec!["--tenant", tenant]
+        }
+        "skill show" | "skill history" | "skill restore" => vec!["tide-watch", "--tenant", tenant],
+        "skill approve" | "skill delete" => vec!["tide-watch", "--yes", "--tenant", tenant],
+        "skill write" => vec!["tide-watch", &file, "--tenant", tenant],
+        "skill status" => vec!["tide-watch", "Approved", "--tenant", tenant],
+        "approval-key add" => vec!["--tenant", tenant, "--public-key-file", &file],
+        "approval-key revoke" => vec!["3f0c9d52a1b4e677", "--tenant", tenant],
         "receipt show" => vec![actors.dispatch.form(is_there)],
         "inbox redrive" | "message trace" => vec![actors.entry.form(is_there)],
         "job show" | "job fire-now" | "job redrive" => vec![&instance, "job"],

@@ -1,19 +1,22 @@
-//! Authentication of callers: the agent or tenant of a credential, and the label of the caller that it acts for.
+//! Authentication of the callers of `/v1`: the agent or tenant of a credential, and the label of the caller that it acts
+//! for. Every API below `/v1` asks this one component.
+
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::request::Parts;
 use http_kit::{ClientAddress, OverLimit};
-use identity::{Authentication, OverQuota, QuotaKind};
+use identity::{Authentication, Identity, OverQuota, QuotaKind};
 use posthouse_wire::{InstanceId, TenantId};
 
-use crate::{Caller, Fault, Post};
+use crate::{Caller, Fault};
 
 /// The longest caller label, in bytes.
 const LONGEST_LABEL: usize = 128;
 
 /// Why a caller is refused.
 #[derive(Clone, Debug)]
-pub(crate) enum Refusal {
+pub enum CallerRefusal {
     /// The credential is missing, malformed, expired, revoked or unknown, or its agent was removed. One variant, so
     /// that the answer does not reveal which.
     Nobody,
@@ -35,32 +38,44 @@ pub(crate) enum Refusal {
     Fault(Fault),
 }
 
-impl<F: Into<Fault>> From<F> for Refusal {
+impl<F: Into<Fault>> From<F> for CallerRefusal {
     fn from(fault: F) -> Self {
-        Refusal::Fault(fault.into())
+        CallerRefusal::Fault(fault.into())
     }
 }
 
-impl Post {
+/// Finds out who calls. Clones share everything.
+#[derive(Clone)]
+pub struct Callers {
+    identity: Identity,
+    /// The header with the label.
+    header: Arc<str>,
+}
+
+impl Callers {
+    pub fn new(identity: Identity, header: &str) -> Self {
+        Self { identity, header: header.into() }
+    }
+
     /// The caller that made the request with this head. Its connection counts against the caller from now on, and the
     /// request is counted, once, however long it waits for an answer.
-    pub(crate) async fn caller(&self, head: &Parts) -> Result<Caller, Refusal> {
+    pub async fn caller(&self, head: &Parts) -> Result<Caller, CallerRefusal> {
         let headers = &head.headers;
         let address = head.extensions.get().map(|ClientAddress(address)| *address);
-        let principal = match self.0.identity.authenticator.program(headers, address).await? {
+        let principal = match self.identity.authenticator.program(headers, address).await? {
             Authentication::Known(principal) => principal,
-            Authentication::Refused(_) => return Err(Refusal::Nobody),
-            Authentication::Barred => return Err(Refusal::Barred),
+            Authentication::Refused(_) => return Err(CallerRefusal::Nobody),
+            Authentication::Barred => return Err(CallerRefusal::Barred),
         };
-        principal.within_limits(&head.extensions).map_err(Refusal::OverLimit)?;
-        let header = &self.0.config.caller_header;
-        let caller = Caller::of(&principal, None).ok_or(Refusal::Nobody)?;
+        principal.within_limits(&head.extensions).map_err(CallerRefusal::OverLimit)?;
+        let header = &*self.header;
+        let caller = Caller::of(&principal, None).ok_or(CallerRefusal::Nobody)?;
         self.count_request(&caller.tenant, caller.instance()).await?;
         match (Caller { attested: label(headers, header)?, ..caller }) {
             Caller { agent: Some(agent), attested: Some(label), .. }
                 if label != agent.name && label != agent.id.as_str() =>
             {
-                Err(Refusal::SomebodyElse { header: header.clone() })
+                Err(CallerRefusal::SomebodyElse { header: header.to_owned() })
             }
             caller @ Caller { agent: Some(_), .. } => Ok(Caller { attested: None, ..caller }),
             caller => Ok(caller),
@@ -72,15 +87,15 @@ impl Post {
         &self,
         tenant: &TenantId,
         agent: Option<&InstanceId>,
-    ) -> Result<(), Refusal> {
-        let counted = self.0.identity.quotas.take(QuotaKind::ProgramRequest, tenant, agent).await;
-        counted.map_err(Refusal::TooManyRequests)
+    ) -> Result<(), CallerRefusal> {
+        let counted = self.identity.quotas.take(QuotaKind::ProgramRequest, tenant, agent).await;
+        counted.map_err(CallerRefusal::TooManyRequests)
     }
 }
 
 /// The caller that a program acts for, by this header. An empty value counts as none.
-fn label(headers: &HeaderMap, header: &str) -> Result<Option<String>, Refusal> {
-    let bad = |why| Refusal::BadLabel { header: header.to_owned(), why };
+fn label(headers: &HeaderMap, header: &str) -> Result<Option<String>, CallerRefusal> {
+    let bad = |why| CallerRefusal::BadLabel { header: header.to_owned(), why };
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -122,10 +137,10 @@ mod tests {
     #[test]
     fn a_label_that_is_too_long_or_no_text_or_given_twice_is_refused() {
         for bad in [&[b'x'; 129][..], b"\xff\xfe", b"a\tb"] {
-            assert!(matches!(label(&labelled(bad), HEADER), Err(Refusal::BadLabel { .. })), "{bad:?}");
+            assert!(matches!(label(&labelled(bad), HEADER), Err(CallerRefusal::BadLabel { .. })), "{bad:?}");
         }
         let mut twice = labelled(b"perry");
         twice.append(HEADER, HeaderValue::from_static("heron"));
-        assert!(matches!(label(&twice, HEADER), Err(Refusal::BadLabel { .. })));
+        assert!(matches!(label(&twice, HEADER), Err(CallerRefusal::BadLabel { .. })));
     }
 }

@@ -3,27 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::HeaderMap;
-use http_kit::Problem;
-use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::is_dispatch_id;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use super::problem;
-use crate::connector::reply;
+use crate::Problem;
 
-/// The longest address, name or session, in bytes.
-pub(crate) const LONGEST_ADDRESS: usize = 1024;
 /// The longest short descriptive text, in bytes.
-pub(crate) const LONGEST_LABEL: usize = 128;
-/// The largest number of connectors that a request may name.
+pub const LONGEST_LABEL: usize = 128;
+/// The largest number of names in a list.
 const MOST_NAMED: usize = 100;
 
 /// The fields of an object that have not been read yet.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub struct Fields {
     /// The prefix of field names in errors, e.g. `meta.`.
     within: &'static str,
     unread: Map<String, Value>,
@@ -35,11 +28,11 @@ impl Fields {
         let read = from.deserialize_map(EachOnce).and_then(|read| from.end().map(|()| read));
         match read {
             Ok((unread, None)) => Ok(Self { within: "", unread }),
-            Ok((_, Some(twice))) => Err(problem::invalid(&twice, "is given more than once")),
+            Ok((_, Some(twice))) => Err(Problem::invalid_field(&twice, "is given more than once")),
             Err(error) if error.classify() == Category::Data => {
-                Err(problem::invalid("body", "must be a JSON object"))
+                Err(Problem::invalid_field("body", "must be a JSON object"))
             }
-            Err(error) => Err(problem::malformed_json(error)),
+            Err(error) => Err(Problem::malformed_json(error)),
         }
     }
 
@@ -53,7 +46,7 @@ impl Fields {
     }
 
     pub fn complain(&self, name: &str, why: impl AsRef<str>) -> Problem {
-        problem::invalid(&format!("{}{name}", self.within), why)
+        Problem::invalid_field(&format!("{}{name}", self.within), why)
     }
 
     /// A string of any length. The operation itself checks the length.
@@ -124,7 +117,9 @@ impl Fields {
     /// A time in ms. Peers write any JSON number.
     pub fn optional_millis(&mut self, name: &str) -> Result<Option<i64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        reply::millis(&value).map(Some).ok_or_else(|| self.complain(name, "must be a number of milliseconds"))
+        // Fractions are dropped. The cast saturates.
+        let millis = value.as_i64().or_else(|| value.as_f64().map(|millis| millis as i64));
+        millis.map(Some).ok_or_else(|| self.complain(name, "must be a number of milliseconds"))
     }
 
     pub fn is_text(&self, name: &str) -> bool {
@@ -151,6 +146,20 @@ impl Fields {
             Some(Value::Object(unread)) => Ok(Fields { within, unread }),
             Some(_) => Err(self.complain(name, "must be an object")),
             None => Err(self.complain(name, "is missing")),
+        }
+    }
+
+    pub fn optional_switch(&mut self, name: &str) -> Result<Option<bool>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| self.complain(name, "must be true or false"))
+    }
+
+    /// An object of any content.
+    pub fn optional_object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object)),
+            Some(_) => Err(self.complain(name, "must be an object")),
         }
     }
 
@@ -197,7 +206,7 @@ impl<'de> Visitor<'de> for EachOnce {
 }
 
 /// Why this text is not a valid label. `None` if it is valid.
-pub(crate) fn unfit(text: &str, longest: usize) -> Option<String> {
+pub fn unfit(text: &str, longest: usize) -> Option<String> {
     match text {
         "" => Some("is empty".to_owned()),
         _ if text.len() > longest => Some(format!("is longer than {longest} bytes")),
@@ -206,33 +215,17 @@ pub(crate) fn unfit(text: &str, longest: usize) -> Option<String> {
     }
 }
 
-pub(crate) const NO_SECONDS: &str = "must be a number of seconds, zero or more";
+pub const NO_SECONDS: &str = "must be a number of seconds, zero or more";
 
 /// A duration of at most `most`. `None` if the number is negative or not finite.
-pub(crate) fn clamped(seconds: f64, most: Duration) -> Option<Duration> {
+pub fn clamped(seconds: f64, most: Duration) -> Option<Duration> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(most.as_secs_f64())))
 }
-
-/// The dispatch id from the `Idempotency-Key` header.
-pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<DispatchId>, Problem> {
-    const KEY: &str = "Idempotency-Key";
-    let mut values = headers.get_all(KEY).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(problem::invalid(KEY, "is given more than once"));
-    }
-    match value.to_str() {
-        Ok(text) if is_dispatch_id(text) => Ok(Some(DispatchId::new(text))),
-        _ => Err(problem::invalid(KEY, NO_ID)),
-    }
-}
-
-pub(crate) const NO_ID: &str = "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -";
 
 #[cfg(test)]
 mod tests {
     use axum::response::IntoResponse;
-    use http::{HeaderValue, StatusCode};
+    use http::StatusCode;
 
     use super::*;
 
@@ -268,30 +261,30 @@ mod tests {
     #[test]
     fn unknown_and_repeated_fields_are_refused_by_name() {
         let fields = Fields::read(br#"{"agnet":"desk"}"#).unwrap();
-        assert_eq!(fields.end().unwrap_err(), problem::invalid("agnet", "is unknown"));
+        assert_eq!(fields.end().unwrap_err(), Problem::invalid_field("agnet", "is unknown"));
         let twice = Fields::read(br#"{"agent":"desk","agent":"attic"}"#);
-        assert_eq!(twice.unwrap_err(), problem::invalid("agent", "is given more than once"));
+        assert_eq!(twice.unwrap_err(), Problem::invalid_field("agent", "is given more than once"));
     }
 
     #[test]
     fn a_wrong_type_says_in_which_field_it_stands() {
         let mut fields =
             Fields::read(br#"{"agent":7,"wait":"1","connectors":["a",1],"meta":[],"at":1.5}"#).unwrap();
-        assert_eq!(fields.text("agent"), Err(problem::invalid("agent", "must be a string")));
+        assert_eq!(fields.text("agent"), Err(Problem::invalid_field("agent", "must be a string")));
         assert_eq!(
             fields.optional_seconds("wait", Duration::from_secs(60)),
-            Err(problem::invalid("wait", NO_SECONDS))
+            Err(Problem::invalid_field("wait", NO_SECONDS))
         );
         assert_eq!(
             fields.optional_names("connectors"),
-            Err(problem::invalid("connectors", "must be a list of strings"))
+            Err(Problem::invalid_field("connectors", "must be a list of strings"))
         );
         assert_eq!(
             fields.object("meta", "meta.").unwrap_err(),
-            problem::invalid("meta", "must be an object")
+            Problem::invalid_field("meta", "must be an object")
         );
-        assert_eq!(fields.optional_whole("at"), Err(problem::invalid("at", "must be a whole number")));
-        assert_eq!(fields.text("message"), Err(problem::invalid("message", "is missing")));
+        assert_eq!(fields.optional_whole("at"), Err(Problem::invalid_field("at", "must be a whole number")));
+        assert_eq!(fields.text("message"), Err(Problem::invalid_field("message", "is missing")));
     }
 
     #[test]
@@ -310,20 +303,6 @@ mod tests {
         assert_eq!(unfit("cron at seven", 128), None);
         for bad in ["", "a\nb", "a\u{7f}", &"x".repeat(129)] {
             assert!(unfit(bad, 128).is_some(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn an_idempotency_key_is_a_dispatch_id() {
-        let keyed = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("idempotency-key", HeaderValue::from_static(value));
-            idempotency_key(&headers)
-        };
-        assert_eq!(idempotency_key(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(keyed("order-17").unwrap().unwrap(), "order-17");
-        for bad in ["", "../etc/passwd", "a b", "\"quoted\""] {
-            assert_eq!(status(keyed(bad).unwrap_err()), StatusCode::UNPROCESSABLE_ENTITY, "{bad}");
         }
     }
 }

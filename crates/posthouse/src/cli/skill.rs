@@ -1,0 +1,332 @@
+//! `posthouse skill`: skills of a tenant.
+
+mod approve;
+mod describe;
+pub mod key_files;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use posthouse_agent::post::{ListedSkill, NewSkill, SkillQuery};
+use serde_json::{Value, json};
+
+use self::approve::confirm;
+use super::output::{Output, tame};
+use super::program_client::{CredentialArgs, ProgramClient};
+use super::server_address::ServerOptions;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Lists skills by name
+    #[command(after_help = "Examples:\n  posthouse skill list --tenant acme\n  \
+        posthouse skill list --tenant acme --status Draft\n  posthouse skill list --tenant acme --deleted")]
+    List {
+        /// Only skills with this status
+        #[arg(long, value_enum, value_name = "STATUS")]
+        status: Option<StatusArg>,
+        /// Only skills with this tag
+        #[arg(long)]
+        tag: Option<String>,
+        /// Only skills of this author
+        #[arg(long)]
+        author: Option<String>,
+        /// Only skills whose name matches this regular expression
+        #[arg(long, value_name = "PATTERN")]
+        name_pattern: Option<String>,
+        /// Deleted skills that can be restored, instead
+        #[arg(long, conflicts_with_all = ["status", "tag", "author", "name_pattern"])]
+        deleted: bool,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Prints the text of a skill
+    #[command(after_help = "Examples:\n  posthouse skill show tide-watch --tenant acme\n  \
+        posthouse skill show tide-watch --at 0a1b2c3d4e5f --tenant acme")]
+    Show {
+        /// The skill
+        name: String,
+        /// An earlier version, as `posthouse skill history` prints it
+        #[arg(long, value_name = "VERSION")]
+        at: Option<String>,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Writes a skill from a file
+    #[command(
+        after_help = "Examples:\n  posthouse skill write tide-watch tide-watch.skill.md --tenant acme\n  \
+        posthouse skill write tide-watch - --new --tenant acme < tide-watch.skill.md"
+    )]
+    Write {
+        /// The skill
+        name: String,
+        /// The file with its text; `-` reads standard input
+        file: PathBuf,
+        /// Its status, whatever the text says
+        #[arg(long, value_enum, value_name = "STATUS")]
+        status: Option<StatusArg>,
+        /// Its author; the first write locks it
+        #[arg(long)]
+        author: Option<String>,
+        /// Fail unless the skill has this version
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<String>,
+        /// Fail if the skill exists
+        #[arg(long)]
+        new: bool,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Shows what a skill touches, signs it on this machine, and approves it
+    #[command(after_help = "The key is the file in SKILLSCRIPT_APPROVAL_KEY_FILE, or \
+        ~/.config/skillscript/approval.key. It is not sent to the server. Without a key the skill is approved by its \
+        status alone, which is enough unless the tenant demands signatures.\n\nExample:\n  \
+        posthouse skill approve tide-watch --tenant acme")]
+    Approve {
+        /// The skill
+        name: String,
+        #[command(flatten)]
+        approval: ApproveArgs,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Lists approved skills that do not pass any more; signs them with --apply
+    #[command(after_help = "Examples:\n  posthouse skill reapprove --tenant acme\n  \
+        posthouse skill reapprove --apply --tenant acme")]
+    Reapprove {
+        /// Sign them
+        #[arg(long)]
+        apply: bool,
+        #[command(flatten)]
+        approval: ApproveArgs,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Shows whether approved skills pass the approval gate; fails if one does not
+    #[command(after_help = "Example:\n  posthouse skill verify --tenant acme")]
+    Verify {
+        /// The skill; all of them by default
+        name: Option<String>,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Changes the status of a skill
+    #[command(after_help = "Example:\n  posthouse skill status tide-watch Disabled --tenant acme")]
+    Status {
+        /// The skill
+        name: String,
+        /// The new status
+        #[arg(value_enum)]
+        status: StatusArg,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Deletes a skill with its history; it can be restored for 30 days if the server keeps it
+    #[command(after_help = "Examples:\n  posthouse skill delete tide-watch --tenant acme\n  \
+        posthouse skill delete tide-watch --force --yes --tenant acme")]
+    Delete {
+        /// The skill
+        name: String,
+        /// Delete it even if other skills name it
+        #[arg(long)]
+        force: bool,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Shows the history of a skill, oldest first
+    #[command(after_help = "Example:\n  posthouse skill history tide-watch --tenant acme")]
+    History {
+        /// The skill
+        name: String,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Restores a deleted skill with its history
+    #[command(after_help = "Example:\n  posthouse skill restore tide-watch --tenant acme")]
+    Restore {
+        /// The skill
+        name: String,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+}
+
+/// Options of commands that sign.
+#[derive(Args)]
+pub struct ApproveArgs {
+    /// File with the private key, instead of the usual one
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum StatusArg {
+    Draft,
+    Approved,
+    Disabled,
+}
+
+impl StatusArg {
+    fn word(self) -> &'static str {
+        match self {
+            StatusArg::Draft => "Draft",
+            StatusArg::Approved => "Approved",
+            StatusArg::Disabled => "Disabled",
+        }
+    }
+}
+
+impl Command {
+    pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
+        match self {
+            Command::List { deleted: true, credential, .. } => {
+                list_deleted(output, &credential.connect(server).await?).await
+            }
+            Command::List { status, tag, author, name_pattern, credential, .. } => {
+                let status = status.map(|status| status.word().to_owned());
+                let query = SkillQuery { status, tag, author, name_pattern, after: None, limit: Some(200) };
+                list(output, &credential.connect(server).await?, query).await
+            }
+            Command::Show { name, at, credential } => {
+                let program = credential.connect(server).await?;
+                let found = program.post.skill(&name, at.as_deref()).await;
+                let skill = found.map_err(|fault| program.error(fault))?;
+                if output.json { output.value(&json!(skill)) } else { output.text(&tame(&skill.source)) }
+            }
+            Command::Write { name, file, status, author, if_version, new, credential } => {
+                let source = read_text(&file)?;
+                let program = credential.connect(server).await?;
+                let skill = NewSkill {
+                    source,
+                    author,
+                    status: status.map(|status| status.word().to_owned()),
+                    if_version,
+                    overwrite: new.then_some(false),
+                    ..NewSkill::default()
+                };
+                let written = program.post.write_skill(&name, &skill).await;
+                let written = written.map_err(|fault| program.error(fault))?;
+                let sentence = format!("wrote {name}: version {}, {}", written.version, written.status);
+                output.done(&json!(written), &sentence)
+            }
+            Command::Approve { name, approval, credential } => {
+                approve::approve(output, &credential.connect(server).await?, &name, approval).await
+            }
+            Command::Reapprove { apply, approval, credential } => {
+                approve::reapprove(output, &credential.connect(server).await?, apply, approval).await
+            }
+            Command::Verify { name, credential } => {
+                approve::verify(output, &credential.connect(server).await?, name).await
+            }
+            Command::Status { name, status, credential } => {
+                let program = credential.connect(server).await?;
+                let changed = program.post.set_skill_status(&name, status.word()).await;
+                let changed = changed.map_err(|fault| program.error(fault))?;
+                output.done(&json!(changed), &format!("{name} is now {}", changed.status))
+            }
+            Command::Delete { name, force, yes, credential } => {
+                delete(output, &credential.connect(server).await?, &name, force, yes).await
+            }
+            Command::History { name, credential } => {
+                let program = credential.connect(server).await?;
+                let lines = program.post.skill_versions(&name).await.map_err(|fault| program.error(fault))?;
+                let columns = [
+                    ("VERSION", "version"),
+                    ("STATUS", "status"),
+                    ("BEFORE", "previous_status"),
+                    ("CHANGED", "changed_at"),
+                    ("BY", "changed_by"),
+                ];
+                let lines = lines.iter().map(|line| shown(json!(line), output, "changed_at")).collect();
+                output.list(lines, &columns, "there is no history")
+            }
+            Command::Restore { name, credential } => {
+                let program = credential.connect(server).await?;
+                let restored = program.post.restore_skill(&name).await;
+                let restored = restored.map_err(|fault| program.error(fault))?;
+                output.done(&json!(restored), &format!("restored {name}: version {}", restored.version))
+            }
+        }
+    }
+}
+
+/// A line with its time as text, unless it is printed as JSON.
+fn shown(mut line: Value, output: &Output, time: &str) -> Value {
+    if let (false, Some(seconds)) = (output.json, line[time].as_i64()) {
+        line[time] = posthouse_time::Moment::from_seconds(seconds).to_string().into();
+    }
+    line
+}
+
+async fn list(output: &Output, program: &ProgramClient, mut query: SkillQuery) -> anyhow::Result<()> {
+    let mut skills: Vec<ListedSkill> = Vec::new();
+    loop {
+        let page = program.post.skills(&query).await.map_err(|fault| program.error(fault))?;
+        skills.extend(page.items);
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    let columns = [
+        ("NAME", "name"),
+        ("STATUS", "status"),
+        ("VERSION", "version"),
+        ("AUTHOR", "author"),
+        ("UPDATED", "updated_at"),
+        ("DESCRIPTION", "description"),
+    ];
+    let lines = skills.iter().map(|skill| shown(json!(skill), output, "updated_at")).collect();
+    output.list(lines, &columns, "there are no skills")
+}
+
+async fn list_deleted(output: &Output, program: &ProgramClient) -> anyhow::Result<()> {
+    let (mut lines, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = program.post.deleted_skills(after.as_deref()).await;
+        let page = page.map_err(|fault| program.error(fault))?;
+        lines.extend(page.items.into_iter().map(|line| shown(line, output, "updated_at")));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let columns = [("NAME", "name"), ("STATUS", "status"), ("UPDATED", "updated_at")];
+    output.list(lines, &columns, "no deleted skill can be restored")
+}
+
+/// Deletes a skill after it was confirmed. The skills that name it are shown first.
+async fn delete(
+    output: &Output,
+    program: &ProgramClient,
+    name: &str,
+    force: bool,
+    yes: bool,
+) -> anyhow::Result<()> {
+    let dependents = program.post.skill_dependents(name).await.map_err(|fault| program.error(fault))?;
+    let used = dependents.join(", ");
+    if !dependents.is_empty() && !force {
+        bail!("{name} is used by {used}; use --force to delete it anyway");
+    }
+    let question = match dependents.is_empty() {
+        true => format!("Delete {name} with its history?"),
+        false => format!("{name} is used by {used}. Delete it with its history?"),
+    };
+    confirm(yes, &question, &format!("{name} was not deleted"))?;
+    program.post.delete_skill(name, force).await.map_err(|fault| program.error(fault))?;
+    output.done(&json!({ "name": name, "deleted": true }), &format!("deleted {name}"))
+}
+
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    match file == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()).context("cannot read standard input"),
+        false => std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
