@@ -7,6 +7,8 @@ mod bindings;
 mod checkpoint;
 mod claims;
 mod connectors;
+mod data;
+mod data_index;
 mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
@@ -52,12 +54,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
-    Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
-    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Skills, SleepRecords,
-    Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DataEntries, DeadBots, EnrollTokens, Entry,
+    Exchanges, Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts,
+    Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Skills,
+    SleepRecords, Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
+use data_index::DataIndexes;
 use inbox::counts::InboxCounts;
 use ledger_time::LedgerClock;
 use pool::Pool;
@@ -96,6 +99,7 @@ pub(crate) struct Sqlite {
     inbox_counts: Arc<InboxCounts>,
     usage: Arc<UsageSums>,
     job_counts: Arc<JobCounts>,
+    indexes: Arc<DataIndexes>,
 }
 
 /// Number of connections that read in parallel.
@@ -245,6 +249,15 @@ impl Ledger {
         self.0.clone()
     }
 
+    pub fn data(&self) -> Arc<dyn DataEntries> {
+        self.0.clone()
+    }
+
+    /// Sets the limit of tenants that have no limit of their own on the bytes of their data.
+    pub fn set_default_data_limit(&self, bytes: i64) {
+        self.0.usage.set_default_data_limit(bytes);
+    }
+
     pub fn facts(&self) -> Arc<dyn ServerFacts> {
         self.0.clone()
     }
@@ -319,6 +332,11 @@ fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
         usage: Arc::clone(&usage),
         jobs: Arc::clone(&job_counts),
     };
+    let index_folder = match place {
+        Location::Folder(folder) => Some(folder.join("data-index")),
+        Location::Memory => None,
+    };
+    let indexes = Arc::new(DataIndexes::open(index_folder, timepiece.clone())?);
     let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
     Ok(Ledger(Arc::new(Sqlite {
         pool,
@@ -330,6 +348,7 @@ fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
         inbox_counts,
         usage,
         job_counts,
+        indexes,
     })))
 }
 

@@ -37,6 +37,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0028_provisioning_switch.sql"),
     include_str!("migrations/0029_fire_numbers.sql"),
     include_str!("migrations/0030_skills.sql"),
+    include_str!("migrations/0035_data.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
