@@ -1,8 +1,10 @@
-//! Skills that are kept for agents: the stores, and the rules that every store follows.
+//! Skills and data that are kept for agents: the stores, and the rules that every store follows.
 //!
 //! A [`SkillStore`] keeps skills with their history. There are three of them: the server's own, which keeps the skills of
 //! one tenant in the ledger ([`LedgerSkillStore`]), a folder of files ([`FilesystemSkillStore`]) and a SQLite file
 //! ([`SqliteSkillStore`]). The last two have the layout of the reference runtime, so its folders and files can be opened.
+//!
+//! A [`DataStore`] keeps texts that are searched. The module `data_stores` has its contract, its stores and its tools.
 //!
 //! - The status of a stored skill is the status that the approval gate reads in its text.
 //! - A forced Draft beats every other rule about the status and removes the signature.
@@ -14,6 +16,7 @@
 
 mod approval_policy;
 mod backend;
+mod data_stores;
 mod fault;
 mod skill_filter;
 mod skill_meta;
@@ -25,6 +28,12 @@ pub use approval_policy::ApprovalPolicy;
 pub use backend::{
     BackendStore, FilesystemBackend, FilesystemSettings, FilesystemSkillStore, LedgerBackend,
     LedgerSkillStore, OpenedSqlite, SkillRestored, SqliteBackend, SqliteSkillStore,
+};
+pub use data_stores::{
+    BRIDGE, CONTENT_BYTES, Curated, DATA_CONNECTOR_TYPE, DATA_OPENAPI, DATA_OPERATIONS, DataAnswer,
+    DataBridge, DataCaller, DataCallers, DataFeatures, DataPage, DataRefusal, DataRefusalReason, DataStore,
+    DataStores, DataWrite, EntryExpiry, LARGEST_LIMIT, LedgerDataStore, OpenedSqliteData, PortableData,
+    QueryFilters, SqliteDataStore, WrittenData, data_routes,
 };
 pub use fault::Fault;
 pub use skill_filter::SkillFilter;

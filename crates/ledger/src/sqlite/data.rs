@@ -25,7 +25,7 @@ pub(super) use data_prune::prune;
 
 const COLUMNS: &str = "seq, id, content, tags, attributes, metadata, created, expires";
 
-/// Times that a search begins again after its index was lost.
+/// Times that a search begins again after its index was lost or closed.
 const ATTEMPTS: u32 = 3;
 
 #[async_trait]
@@ -96,7 +96,7 @@ impl DataEntries for Sqlite {
                 IndexAnswer::Done(IndexHits::BadExpression(why)) => return Ok(DataFound::BadExpression(why)),
                 IndexAnswer::Done(IndexHits::TooSlow) => return Ok(DataFound::TooSlow),
                 IndexAnswer::TooMany => return Ok(DataFound::TooMany),
-                IndexAnswer::Lost => {}
+                IndexAnswer::Lost | IndexAnswer::Done(IndexHits::Closed) => {}
             }
         }
         Ok(DataFound::Indexing)

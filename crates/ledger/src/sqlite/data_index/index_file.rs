@@ -90,6 +90,8 @@ pub(in super::super) enum IndexHits {
     Hits(Vec<IndexHit>),
     BadExpression(String),
     TooSlow,
+    /// The index was closed after it was brought up to date, so it has to be looked at again.
+    Closed,
 }
 
 /// The index of a tenant, opened at its first use.
@@ -185,6 +187,9 @@ impl TenantIndex {
     }
 
     pub fn search(&mut self, search: &IndexSearch, timepiece: &Timepiece) -> rusqlite::Result<IndexHits> {
+        if self.indexed.is_none() {
+            return Ok(IndexHits::Closed);
+        }
         let db = self.open()?;
         let (clock, start) = (timepiece.clone(), timepiece.instant());
         db.progress_handler(STEPS, Some(move || clock.instant().since(start) > SEARCH_TIME))?;

@@ -41,12 +41,12 @@ impl IndexPosition {
 
 pub(super) struct IndexQueue {
     folder: Option<PathBuf>,
-    state: Mutex<QueueState>,
+    state: Mutex<IndexWork>,
     work_added: Condvar,
 }
 
 #[derive(Default)]
-struct QueueState {
+struct IndexWork {
     tenants: HashMap<Arc<str>, TenantSlot>,
     /// Tenants with work that can be started, in the order of their turns.
     turns: VecDeque<Arc<str>>,
@@ -168,7 +168,7 @@ impl IndexQueue {
     }
 }
 
-impl QueueState {
+impl IndexWork {
     /// The one copy of a tenant's id.
     fn named(&self, tenant: &str) -> Arc<str> {
         self.tenants.get_key_value(tenant).map_or_else(|| Arc::from(tenant), |(known, _)| Arc::clone(known))
