@@ -10,10 +10,13 @@ mod audit;
 mod bindings;
 mod claims;
 mod connectors;
+mod data;
+mod data_database;
 mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
 mod fault;
+mod full_text;
 mod gateway_settings;
 mod inbox;
 mod interactions;
@@ -57,12 +60,18 @@ pub use bindings::{
 };
 pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ClaimPosition, ReplacedClaims, ScopeClaim, ScopeClaims};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
+pub use data::{
+    DATA_BYTES, DataEntries, DataFound, DataRecord, DataSearch, DataSeq, DataWritten, FOUND_BYTES, FoundData,
+    summary_of,
+};
+pub use data_database::{DataDatabase, DataDatabaseFound, DataDatabaseRow, OpenedDataDatabase};
 pub use dead_bots::{DeadBot, DeadBots};
 pub use enroll_tokens::{
     CredentialToEnroll, EnrollResult, EnrollSetup, EnrollToken, EnrollTokens, Redeemable, Redeemer,
 };
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
+pub use full_text::{TextQuery, WORDS_OF_A_SEARCH};
 pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry,

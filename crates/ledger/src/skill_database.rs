@@ -3,7 +3,7 @@
 //! The file may belong to another program, which may write to it at the same time. Tables are created only if the file
 //! is new; existing tables are never altered. The server's own skills are in [`crate::Skills`].
 
-mod shape;
+pub(crate) mod shape;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

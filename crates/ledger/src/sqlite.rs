@@ -7,6 +7,8 @@ mod bindings;
 mod checkpoint;
 mod claims;
 mod connectors;
+mod data;
+mod data_index;
 mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
@@ -52,12 +54,14 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::Connection;
 
 use crate::{
-    Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DeadBots, EnrollTokens, Entry, Exchanges,
-    Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts, Provisioning,
-    Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, SkillApproval, Skills,
-    SleepRecords, Staleness, TenantLimits, Threads, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DataEntries, DeadBots, EnrollTokens, Entry,
+    Exchanges, Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts,
+    Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots,
+    SkillApproval, Skills, SleepRecords, Staleness, TenantLimits, Threads, Tokens, Traces, Usage,
+    VaultRecords,
 };
 use arms::JobCounts;
+use data_index::DataIndexes;
 use inbox::counts::InboxCounts;
 use ledger_time::LedgerClock;
 use pool::Pool;
@@ -96,6 +100,7 @@ pub(crate) struct Sqlite {
     inbox_counts: Arc<InboxCounts>,
     usage: Arc<UsageSums>,
     job_counts: Arc<JobCounts>,
+    indexes: Arc<DataIndexes>,
 }
 
 impl Ledger {
@@ -246,6 +251,15 @@ impl Ledger {
 
     pub fn skills(&self) -> Arc<dyn Skills> {
         self.0.clone()
+    }
+
+    pub fn data(&self) -> Arc<dyn DataEntries> {
+        self.0.clone()
+    }
+
+    /// Sets the limit of tenants that have no limit of their own on the bytes of their data.
+    pub fn set_default_data_limit(&self, bytes: i64) {
+        self.0.usage.set_default_data_limit(bytes);
     }
 
     pub fn facts(&self) -> Arc<dyn ServerFacts> {

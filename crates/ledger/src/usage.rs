@@ -13,7 +13,7 @@ pub const MEDIA_BYTES: i64 = 1024 * 1024 * 1024;
 
 /// Storage that one tenant uses, and its limit, in bytes. Counted are unread messages and dead letters,
 /// receipts with replies, questions with their answers, the messages in web chat rooms, and
-/// skills with their history. Files have a limit of their own.
+/// skills with their history. Files and data each have a limit of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantStorage {
     pub used: i64,
@@ -44,4 +44,8 @@ pub trait Usage: Send + Sync {
     fn media_of_agent(&self, agent: &InstanceId) -> i64;
     /// Sets a tenant's own limit on its files. None restores the server's default.
     async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
+    /// What the data of a tenant takes up, and its limit. Read from memory.
+    fn data_of_tenant(&self, tenant: &TenantId) -> TenantStorage;
+    /// Sets a tenant's own limit on its data. None restores the server's default.
+    async fn set_data_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault>;
 }

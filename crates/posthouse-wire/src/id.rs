@@ -148,6 +148,8 @@ ids! {
     MediaId;
     /// Name of a file on the disk that holds the bytes of a medium: 32 hexadecimal digits.
     MediaFile;
+    /// One entry of the data that a tenant keeps: `dat_…`.
+    DataId;
 }
 
 /// Platform of an event that names none. Such an event is not deliverable.
@@ -242,6 +244,21 @@ impl EntryId {
 
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         prefixed("ent", Uuid::from_bytes(bytes)).into()
+    }
+}
+
+impl DataId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("dat", now_ms).into()
+    }
+
+    /// The bytes under the prefix; nothing for an id that we did not mint.
+    pub fn bytes(&self) -> Option<[u8; 16]> {
+        unprefixed("dat_", self.as_str())
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        prefixed("dat", Uuid::from_bytes(bytes)).into()
     }
 }
 

@@ -26,10 +26,10 @@ pub use descriptor::Descriptor;
 pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
-    ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
-    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile, MediaId,
-    MessageId, Platform, PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId,
-    ThreadId, UserId,
+    ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DataId, DedupKey,
+    DispatchId, EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile,
+    MediaId, MessageId, Platform, PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey,
+    TenantId, ThreadId, UserId,
 };
 pub use prompt::{PromptResponse, PromptToken};
 pub use secret::Secret;

@@ -1,8 +1,10 @@
-//! Skills that are kept for agents: the stores, and the rules that every store follows.
+//! Skills and data that are kept for agents: the stores, and the rules that every store follows.
 //!
 //! A [`SkillStore`] keeps skills with their history. There are three of them: the server's own, which keeps the skills of
 //! one tenant in the ledger ([`LedgerSkillStore`]), a folder of files ([`FilesystemSkillStore`]) and a SQLite file
 //! ([`SqliteSkillStore`]). The last two have the layout of the reference runtime, so its folders and files can be opened.
+//!
+//! A [`DataStore`] keeps texts that are searched. The module `data_stores` has its contract, its stores and its tools.
 //!
 //! - The status of a stored skill is the status that the approval gate reads in its text.
 //! - A forced Draft beats every other rule about the status and removes the signature.
@@ -18,6 +20,7 @@ mod approval_policy;
 mod backend;
 mod catalogue;
 mod config;
+mod data_stores;
 mod fault;
 mod metrics;
 mod routes;
@@ -38,6 +41,12 @@ pub use backend::{
 };
 pub use catalogue::{Audience, Catalogue, CatalogueAnswer, CatalogueListing, CatalogueQuery, SkillCategory};
 pub use config::Config;
+pub use data_stores::{
+    BRIDGE, CONTENT_BYTES, Curated, DATA_CONNECTOR_TYPE, DATA_OPENAPI, DATA_OPERATIONS, DataAnswer,
+    DataBridge, DataCaller, DataCallers, DataFeatures, DataPage, DataRefusal, DataRefusalReason, DataStore,
+    DataStores, DataWrite, EntryExpiry, LARGEST_LIMIT, LedgerDataStore, OpenedSqliteData, PortableData,
+    QueryFilters, SqliteDataStore, WrittenData, data_routes,
+};
 pub use fault::Fault;
 pub use metrics::Metrics;
 pub use routes::{OPENAPI, OPERATIONS, routes};

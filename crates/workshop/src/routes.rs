@@ -1,4 +1,4 @@
-//! HTTP routes of the workshop: `/v1/skills`.
+//! HTTP routes of the workshop: `/v1/skills` and `/v1/data`.
 
 mod catalogue;
 mod problem;
@@ -7,6 +7,7 @@ mod skills;
 mod tests;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
@@ -18,6 +19,7 @@ use http_kit::{
 };
 use post::Caller;
 
+use crate::data_stores::data_routes;
 use crate::fault::Fault;
 use crate::skill_store::StoreAnswer;
 use crate::workshop::Workshop;
@@ -52,9 +54,11 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// The router for the paths of the workshop. Unknown paths below `/v1` are answered by the post.
 pub fn routes(workshop: &Workshop) -> Router {
+    let data = data_routes(workshop.data().clone(), Arc::new(workshop.callers().clone()));
     router("", ENDPOINTS)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(workshop.clone())
+        .merge(data)
 }
 
 pub(crate) type HttpAnswer = Result<Response, Problem>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::RosterView;
-use ledger::{SkillApproval, Usage};
+use ledger::{DataEntries, SkillApproval, Usage};
 use post::Callers;
 use posthouse_time::Timepiece;
 
@@ -11,6 +11,7 @@ use crate::Config;
 use crate::approval_keys::ApprovalKeys;
 use crate::approval_log::ApprovalLog;
 use crate::catalogue::Catalogue;
+use crate::data_stores::DataStores;
 use crate::metrics::Metrics;
 use crate::skills::TenantSkills;
 use crate::tenant_stores::TenantStores;
@@ -21,13 +22,14 @@ pub struct Parts {
     pub skills: Arc<dyn ledger::Skills>,
     pub approval: Arc<dyn SkillApproval>,
     pub usage: Arc<dyn Usage>,
+    pub data: Arc<dyn DataEntries>,
     pub roster: RosterView,
     /// Who calls, as for every API below `/v1`.
     pub callers: Callers,
     pub timepiece: Timepiece,
 }
 
-/// The workshop: skills that are kept for agents. A cheap handle to clone.
+/// The workshop: skills and data that are kept for agents. A cheap handle to clone.
 #[derive(Clone)]
 pub struct Workshop(pub(crate) Arc<WorkshopComponents>);
 
@@ -38,12 +40,14 @@ pub(crate) struct WorkshopComponents {
     pub skills: TenantSkills,
     pub catalogue: Catalogue,
     pub approval_keys: ApprovalKeys,
+    pub data: DataStores,
 }
 
 impl Workshop {
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, skills, approval, usage, roster, callers, timepiece } = parts;
+        let Parts { config, skills, approval, usage, data, roster, callers, timepiece } = parts;
         let metrics = Arc::<Metrics>::default();
+        let data = DataStores::new(data, timepiece.clone());
         let stores = Arc::new(TenantStores::new(
             config,
             skills,
@@ -59,6 +63,7 @@ impl Workshop {
             skills: TenantSkills::new(Arc::clone(&stores), log),
             catalogue: Catalogue::new(Arc::clone(&stores)),
             approval_keys: ApprovalKeys::new(approval, roster, stores),
+            data,
         }))
     }
 
@@ -79,6 +84,11 @@ impl Workshop {
     /// The catalogue of skills for agents.
     pub fn catalogue(&self) -> &Catalogue {
         &self.0.catalogue
+    }
+
+    /// Data of tenants: writing and searching.
+    pub fn data(&self) -> &DataStores {
+        &self.0.data
     }
 
     /// Approval keys and settings of tenants, as the operator changes them.

@@ -71,16 +71,7 @@ pub(super) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
 
 /// Why this is not a skill database, or None if it is one or empty.
 pub(super) fn problem(db: &Connection) -> rusqlite::Result<Option<String>> {
-    let tables = db
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-        .and_then(|mut tables| tables.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>());
-    let tables = match tables {
-        Ok(tables) => tables,
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
-            return Ok(Some("this is not a SQLite database".to_owned()));
-        }
-        Err(error) => return Err(error),
-    };
+    let Some(tables) = tables(db)? else { return Ok(Some(NOT_SQLITE.to_owned())) };
     if tables.is_empty() {
         return Ok(None);
     }
@@ -97,6 +88,21 @@ pub(super) fn problem(db: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(None)
 }
 
+/// The text for a file that is not a SQLite database.
+pub(crate) const NOT_SQLITE: &str = "this is not a SQLite database";
+
+/// The names of the tables. None if the file is not a SQLite database.
+pub(crate) fn tables(db: &Connection) -> rusqlite::Result<Option<Vec<String>>> {
+    let tables = db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .and_then(|mut tables| tables.query_map([], |row| row.get(0))?.collect());
+    match tables {
+        Ok(tables) => Ok(Some(tables)),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 struct FoundColumn {
     name: String,
     must_be_given: bool,
@@ -104,7 +110,8 @@ struct FoundColumn {
     key: u32,
 }
 
-fn problem_of_table(
+/// Why a table cannot be used: its columns, those of the primary key first, or its primary key are others.
+pub(crate) fn problem_of_table(
     db: &Connection,
     table: &str,
     columns: &[&str],

@@ -38,6 +38,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0029_fire_numbers.sql"),
     include_str!("migrations/0030_skills.sql"),
     include_str!("migrations/0031_skill_approval.sql"),
+    include_str!("migrations/0032_data.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::arms::JobCounts;
+use super::data_index::DataIndexes;
 use super::inbox::counts::InboxCounts;
 use super::ledger_time::LedgerClock;
 use super::pool::Pool;
@@ -54,6 +55,11 @@ pub(super) fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Faul
         usage: Arc::clone(&usage),
         jobs: Arc::clone(&job_counts),
     };
+    let index_folder = match place {
+        Location::Folder(folder) => Some(folder.join("data-index")),
+        Location::Memory => None,
+    };
+    let indexes = Arc::new(DataIndexes::open(index_folder, timepiece.clone())?);
     let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
     Ok(Ledger(Arc::new(Sqlite {
         pool,
@@ -65,6 +71,7 @@ pub(super) fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Faul
         inbox_counts,
         usage,
         job_counts,
+        indexes,
     })))
 }
 

@@ -350,6 +350,7 @@ mod tests {
             ENDED_EXCHANGES,
             OLD_AUDIT_ENTRIES,
             OLD_DELETED_SKILLS,
+            crate::sqlite::data::ENDED_DATA,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

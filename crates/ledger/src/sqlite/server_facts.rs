@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
 
-use super::{Sqlite, prune};
+use super::{Sqlite, data, prune};
 use crate::{Fault, ServerFacts};
 
 #[async_trait]
@@ -35,13 +35,17 @@ impl ServerFacts for Sqlite {
 
     async fn prune(&self) -> Result<bool, Fault> {
         let (now, clock, usage) = (self.timepiece.now(), self.clock.clone(), Arc::clone(&self.usage));
-        self.write(move |db| {
-            // Ledger time is stored with every round of pruning, so that a killed server loses at most the
-            // time since the last one.
-            clock.store(db)?;
-            prune::a_little(db, &clock, &usage, now)
-        })
-        .await
+        let more = self
+            .write(move |db| {
+                // Ledger time is stored with every round of pruning, so that a killed server loses at most the
+                // time since the last one.
+                clock.store(db)?;
+                let more = data::prune(db, &clock, now)?;
+                Ok(prune::a_little(db, &clock, &usage, now)? || more)
+            })
+            .await?;
+        self.forget_removed_indexes().await?;
+        Ok(more)
     }
 
     fn refusal(&self) -> Option<Fault> {

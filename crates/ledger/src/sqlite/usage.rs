@@ -63,7 +63,7 @@ impl UsageSums {
         let sums = Arc::clone(self);
         db.create_scalar_function("agent_storage", 5, FunctionFlags::SQLITE_UTF8, move |row| {
             let rows = [row.get(2)?, row.get(3)?, row.get(4)?];
-            let change = StorageUse { bytes: row.get(1)?, rows, media: 0 };
+            let change = StorageUse { bytes: row.get(1)?, rows, ..StorageUse::default() };
             sums.change(row.get_raw(0).as_str()?, change);
             Ok(true)
         })?;
@@ -92,6 +92,13 @@ impl UsageSums {
             Ok(true)
         })?;
         let sums = Arc::clone(self);
+        db.create_scalar_function("data_storage", 2, FunctionFlags::SQLITE_UTF8, move |row| {
+            let mut sums = sums.0.lock();
+            let tenant = sums.tenant_named(row.get_raw(0).as_str()?);
+            sums.change(tenant, StorageUse { data: row.get(1)?, ..StorageUse::default() });
+            Ok(true)
+        })?;
+        let sums = Arc::clone(self);
         db.create_scalar_function("agent_of", 2, FunctionFlags::SQLITE_UTF8, move |row| {
             sums.0.lock().agent_of(row.get_raw(0).as_str()?, row.get_raw(1).as_str()?);
             Ok(true)
@@ -102,11 +109,14 @@ impl UsageSums {
     /// Counts one more entry (`sign` 1), or one whose event is no longer stored (`sign` -1).
     pub(super) fn entry(&self, agent: &str, sign: i64, size: i64) {
         let more = i64::from(sign > 0);
-        self.change(agent, StorageUse { bytes: sign * (size + ROW), rows: [more, 0, 0], media: 0 });
+        self.change(
+            agent,
+            StorageUse { bytes: sign * (size + ROW), rows: [more, 0, 0], ..StorageUse::default() },
+        );
     }
 
     pub(super) fn action(&self, agent: &str) {
-        self.change(agent, StorageUse { bytes: 0, rows: [0, 1, 0], media: 0 });
+        self.change(agent, StorageUse { rows: [0, 1, 0], ..StorageUse::default() });
     }
 
     /// Rows of an agent that was removed before its tenant was recorded count for nobody.
@@ -124,25 +134,25 @@ impl UsageSums {
             return Ok(());
         }
         let mut update = db.prepare_cached(
-            "UPDATE tenant_usage SET bytes = ?2, entries = ?3, actions = ?4, fires = ?5, media = ?6
+            "UPDATE tenant_usage SET bytes = ?2, entries = ?3, actions = ?4, fires = ?5, media = ?6, data = ?7
              WHERE rowid = ?1",
         )?;
         let mut inserted = Vec::new();
         for tenant in sums.changes.keys() {
-            let Some(TenantUsage { used: StorageUse { bytes, rows, media }, row, .. }) =
+            let Some(TenantUsage { used: StorageUse { bytes, rows, media, data }, row, .. }) =
                 sums.tenants.get(tenant)
             else {
                 continue;
             };
             let [entries, actions, fires] = rows;
             match row {
-                Some(row) => update.execute([row, bytes, entries, actions, fires, media]).map(drop)?,
+                Some(row) => update.execute([row, bytes, entries, actions, fires, media, data]).map(drop)?,
                 None => {
                     db.prepare_cached(
-                        "INSERT INTO tenant_usage (tenant, bytes, entries, actions, fires, media)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                        "INSERT INTO tenant_usage (tenant, bytes, entries, actions, fires, media, data)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                     )?
-                    .execute(params![&**tenant, bytes, entries, actions, fires, media])?;
+                    .execute(params![&**tenant, bytes, entries, actions, fires, media, data])?;
                     inserted.push((Arc::clone(tenant), db.last_insert_rowid()));
                 }
             }
@@ -187,6 +197,14 @@ impl UsageSums {
 
     pub(super) fn set_default_media_limit(&self, bytes: i64) {
         self.0.lock().default_media_limit = bytes;
+    }
+
+    pub(super) fn set_default_data_limit(&self, bytes: i64) {
+        self.0.lock().default_data_limit = bytes;
+    }
+
+    pub(super) fn data_of_tenant(&self, tenant: &str) -> TenantStorage {
+        self.0.lock().data(tenant)
     }
 
     pub(super) fn set_history_rows(&self, rows: i64) {
@@ -255,6 +273,14 @@ impl Usage for Sqlite {
     async fn set_media_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
         self.set_limit("media_bytes", tenant, bytes, |usage| &mut usage.media_limit).await
     }
+
+    fn data_of_tenant(&self, tenant: &TenantId) -> TenantStorage {
+        self.usage.data_of_tenant(tenant.as_str())
+    }
+
+    async fn set_data_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
+        self.set_limit("data_bytes", tenant, bytes, |usage| &mut usage.data_limit).await
+    }
 }
 
 impl Sqlite {
@@ -302,6 +328,11 @@ pub(super) fn count_for_agent(
 /// Counts inserted bytes of a tenant, in the open transaction.
 pub(super) fn count_for_tenant(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
     db.prepare_cached("SELECT tenant_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
+}
+
+/// Counts inserted bytes of a tenant's data, in the open transaction.
+pub(super) fn count_data(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("SELECT data_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
 }
 
 /// Counts the bytes of an agent's new file, in the open transaction.

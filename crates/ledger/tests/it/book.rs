@@ -96,6 +96,17 @@ impl Book {
         self.reopened_at(now).await
     }
 
+    /// Closes the ledger, changes its folder, and opens the ledger again.
+    pub async fn reopened_with(self, change: impl FnOnce()) -> Self {
+        let Self { ledger, clock, folder } = self;
+        drop(ledger);
+        change();
+        let place =
+            Location::Folder(folder.as_ref().expect("this story is told in a folder").path().to_owned());
+        let ledger = Ledger::open(place, clock.clone()).await.unwrap();
+        Self { ledger, clock, folder }
+    }
+
     /// Closes the ledger, sets the wall clock, and opens the ledger again.
     pub async fn reopened_at(self, wall: Moment) -> Self {
         let Self { ledger, clock, folder } = self;

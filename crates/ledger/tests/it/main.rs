@@ -11,6 +11,8 @@ mod backup;
 mod commit;
 mod connectors;
 mod crash;
+mod data;
+mod data_database;
 mod disk;
 mod exchanges;
 mod full;

@@ -19,6 +19,7 @@ const FRAGMENTS: &[&str] = &[
     clock::OPENAPI,
     post::OPENAPI,
     workshop::OPENAPI,
+    workshop::DATA_OPENAPI,
     console::OPENAPI,
 ];
 
@@ -55,6 +56,7 @@ mod tests {
             clock::OPERATIONS,
             post::OPERATIONS,
             workshop::OPERATIONS,
+            workshop::DATA_OPERATIONS,
             console::OPERATIONS,
         ]
         .concat();

@@ -113,6 +113,7 @@ impl Planes {
             skills: ledger.skills(),
             approval: ledger.skill_approval(),
             usage: ledger.usage(),
+            data: ledger.data(),
             roster: identity.roster.clone(),
             callers: post.callers().clone(),
             timepiece: timepiece.clone(),

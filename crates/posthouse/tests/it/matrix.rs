@@ -10,6 +10,7 @@ mod admin;
 mod agent_socket;
 mod clock;
 mod commands;
+mod data;
 mod doors;
 mod edge;
 mod identity;
@@ -97,6 +98,7 @@ async fn no_skill_of_another_tenant_is_there_and_no_agent_approves_or_deletes() 
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
     skills::fill(&actors, &mut cells).await;
+    data::fill(&actors, &mut cells).await;
     cells.all_are_right();
     actors.is_undisturbed().await;
 }
@@ -129,6 +131,7 @@ async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_rea
         ::edge::web::OPERATIONS,
         post::OPERATIONS,
         workshop::OPERATIONS,
+        workshop::DATA_OPERATIONS,
         console::OPERATIONS,
     ];
     // The server's own, which name nothing.

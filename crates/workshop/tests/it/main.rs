@@ -4,6 +4,9 @@
 mod approval;
 mod catalogue;
 mod conformance;
+mod data_routes;
+mod data_store_vectors;
+mod data_stores;
 mod filesystem;
 mod fixtures;
 mod header_rewrite_vectors;

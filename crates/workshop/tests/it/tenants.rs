@@ -74,6 +74,7 @@ impl Tenants {
             skills: ledger.skills(),
             approval: ledger.skill_approval(),
             usage: ledger.usage(),
+            data: ledger.data(),
             roster: identity.roster.clone(),
             callers: Callers::new(identity.clone(), "X-Agent-Id"),
             timepiece: time,

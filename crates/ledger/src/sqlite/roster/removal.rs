@@ -8,7 +8,7 @@ use super::rows::removed;
 use super::unrouting;
 use crate::Owner;
 use crate::roster::{BotRef, Removed};
-use crate::sqlite::{arms, receipts, skill_approval, skills, tokens};
+use crate::sqlite::{arms, data, receipts, skill_approval, skills, tokens};
 
 /// Removes a tenant that has no agents.
 pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusqlite::Result<Removed> {
@@ -36,6 +36,7 @@ pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusq
     db.execute("DELETE FROM tenant_limits WHERE tenant = ?1", [id.as_str()])?;
     skills::remove_all(db, id)?;
     skill_approval::remove_all(db, id)?;
+    data::remove_all_later(db, id)?;
     db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
 }
 

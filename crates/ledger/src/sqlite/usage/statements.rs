@@ -3,45 +3,50 @@
 /// All sums, counted from the rows: at the first start with sums, and to check them.
 pub(super) const RECOUNT: &str = "
     WITH agents AS (SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents)
-    SELECT tenant, sum(bytes), sum(entries), sum(actions), sum(fires), sum(media) FROM (
+    SELECT tenant, sum(bytes), sum(entries), sum(actions), sum(fires), sum(media), sum(data) FROM (
       SELECT agents.tenant AS tenant,
         sum(CASE WHEN fate IS NULL OR fate = 'dead' THEN size + 512 ELSE 0 END) AS bytes,
-        count(*) AS entries, 0 AS actions, 0 AS fires, 0 AS media
+        count(*) AS entries, 0 AS actions, 0 AS fires, 0 AS media, 0 AS data
       FROM entries JOIN agents ON agents.id = entries.instance GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, 0, 0, count(*), 0, 0 FROM actions JOIN agents ON agents.id = actions.instance GROUP BY 1
+      SELECT agents.tenant, 0, 0, count(*), 0, 0, 0 FROM actions JOIN agents ON agents.id = actions.instance GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, 0, 0, 0, count(*), 0 FROM fires JOIN agents ON agents.id = fires.instance GROUP BY 1
+      SELECT agents.tenant, 0, 0, 0, count(*), 0, 0 FROM fires JOIN agents ON agents.id = fires.instance GROUP BY 1
       UNION ALL
-      SELECT tenant, sum(512 + coalesce(octet_length(body), 0) + coalesce(octet_length(answer), 0)), 0, 0, 0, 0
+      SELECT tenant, sum(512 + coalesce(octet_length(body), 0) + coalesce(octet_length(answer), 0)), 0, 0, 0, 0, 0
       FROM receipts GROUP BY 1
       UNION ALL
-      SELECT receipts.tenant, sum(256 + octet_length(text)), 0, 0, 0, 0
+      SELECT receipts.tenant, sum(256 + octet_length(text)), 0, 0, 0, 0, 0
       FROM replies JOIN receipts ON receipts.key = replies.receipt GROUP BY 1
       UNION ALL
-      SELECT tenant, sum(512 + coalesce(octet_length(answer), 0)), 0, 0, 0, 0 FROM exchanges GROUP BY 1
+      SELECT tenant, sum(512 + coalesce(octet_length(answer), 0)), 0, 0, 0, 0, 0 FROM exchanges GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, sum(rooms.bytes), 0, 0, 0, 0 FROM rooms JOIN agents ON agents.id = rooms.instance GROUP BY 1
+      SELECT agents.tenant, sum(rooms.bytes), 0, 0, 0, 0, 0 FROM rooms JOIN agents ON agents.id = rooms.instance GROUP BY 1
       UNION ALL
-      SELECT tenant, 256 * count(*), 0, 0, 0, 0 FROM capability_uses GROUP BY 1
+      SELECT tenant, 256 * count(*), 0, 0, 0, 0, 0 FROM capability_uses GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, sum(256 + octet_length(options)), 0, 0, 0, 0
+      SELECT agents.tenant, sum(256 + octet_length(options)), 0, 0, 0, 0, 0
       FROM prompts JOIN agents ON agents.id = prompts.instance GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, sum(256 + octet_length(name)), 0, 0, 0, 0
+      SELECT agents.tenant, sum(256 + octet_length(name)), 0, 0, 0, 0, 0
       FROM made_threads JOIN agents ON agents.id = made_threads.instance GROUP BY 1
       UNION ALL
-      SELECT agents.tenant, sum(256 + octet_length(manifest)), 0, 0, 0, 0
+      SELECT agents.tenant, sum(256 + octet_length(manifest)), 0, 0, 0, 0, 0
       FROM command_manifests JOIN agents ON agents.id = command_manifests.instance GROUP BY 1
       UNION ALL
-      SELECT tenant, sum(512 + octet_length(summary) + coalesce(octet_length(metadata), 0)), 0, 0, 0, 0
+      SELECT tenant, sum(512 + octet_length(summary) + coalesce(octet_length(metadata), 0)), 0, 0, 0, 0, 0
       FROM skills GROUP BY 1
       UNION ALL
-      SELECT tenant, sum(256 + octet_length(body)), 0, 0, 0, 0 FROM skill_bodies GROUP BY 1
+      SELECT tenant, sum(256 + octet_length(body)), 0, 0, 0, 0, 0 FROM skill_bodies GROUP BY 1
       UNION ALL
-      SELECT tenant, 256 * count(*), 0, 0, 0, 0 FROM skill_history GROUP BY 1
+      SELECT tenant, 256 * count(*), 0, 0, 0, 0, 0 FROM skill_history GROUP BY 1
       UNION ALL
-      SELECT tenant, 0, 0, 0, 0, sum(size) FROM media GROUP BY 1
+      SELECT tenant, 0, 0, 0, 0, sum(size), 0 FROM media GROUP BY 1
+      UNION ALL
+      SELECT tenant, 0, 0, 0, 0, 0,
+        sum(512 + octet_length(content) + coalesce(octet_length(tags), 0) + coalesce(octet_length(attributes), 0)
+          + coalesce(octet_length(metadata), 0))
+      FROM data GROUP BY 1
     )
     GROUP BY tenant";
 
@@ -173,4 +178,10 @@ pub(super) const TRIGGERS: &str = "
 
     CREATE TEMP TRIGGER usage_media_gone AFTER DELETE ON main.media BEGIN
       SELECT media_storage(OLD.tenant, OLD.instance, -OLD.size);
+    END;
+
+    CREATE TEMP TRIGGER usage_data_gone AFTER DELETE ON main.data BEGIN
+      SELECT data_storage(OLD.tenant,
+        -512 - octet_length(OLD.content) - coalesce(octet_length(OLD.tags), 0)
+        - coalesce(octet_length(OLD.attributes), 0) - coalesce(octet_length(OLD.metadata), 0));
     END;";

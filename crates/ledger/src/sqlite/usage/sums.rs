@@ -7,6 +7,7 @@ use rusqlite::{Connection, Row};
 
 use super::agent_media::AgentMedia;
 use super::statements::RECOUNT;
+use crate::data::DATA_BYTES;
 use crate::usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage};
 
 /// Rows of each kind of history past which tenants with more than their share lose their oldest.
@@ -25,6 +26,7 @@ pub(super) struct Sums {
     pub inserted: Vec<(Arc<str>, i64)>,
     pub default_limit: i64,
     pub default_media_limit: i64,
+    pub default_data_limit: i64,
     pub history_rows: i64,
     /// The row of each history after which the next pass starts.
     pub walked: [i64; 3],
@@ -36,22 +38,25 @@ pub(super) struct TenantUsage {
     pub used: StorageUse,
     pub limit: Option<i64>,
     pub media_limit: Option<i64>,
+    pub data_limit: Option<i64>,
     /// Its row of `tenant_usage`. Updating by row number takes a fraction of the time that the id would take.
     pub row: Option<i64>,
 }
 
-/// Stored bytes in the ledger, rows of each history, and bytes in files.
+/// Stored bytes in the ledger, rows of each history, bytes in files, and bytes of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StorageUse {
     pub bytes: i64,
     pub rows: [i64; 3],
     pub media: i64,
+    pub data: i64,
 }
 
 impl StorageUse {
     pub fn add(&mut self, change: StorageUse) {
         self.bytes += change.bytes;
         self.media += change.media;
+        self.data += change.data;
         for (rows, more) in self.rows.iter_mut().zip(change.rows) {
             *rows += more;
         }
@@ -63,11 +68,17 @@ impl StorageUse {
             bytes: row.get(1)?,
             rows: [row.get(2)?, row.get(3)?, row.get(4)?],
             media: row.get(5)?,
+            data: row.get(6)?,
         })
     }
 
     pub fn negated(self) -> StorageUse {
-        StorageUse { bytes: -self.bytes, rows: self.rows.map(|rows| -rows), media: -self.media }
+        StorageUse {
+            bytes: -self.bytes,
+            rows: self.rows.map(|rows| -rows),
+            media: -self.media,
+            data: -self.data,
+        }
     }
 }
 
@@ -82,15 +93,16 @@ impl Sums {
             inserted: Vec::new(),
             default_limit: TENANT_BYTES,
             default_media_limit: MEDIA_BYTES,
+            default_data_limit: DATA_BYTES,
             history_rows: HISTORY_ROWS,
             walked: [0; 3],
         };
-        let mut stored =
-            db.prepare("SELECT tenant, bytes, entries, actions, fires, media, rowid FROM tenant_usage")?;
+        let mut stored = db
+            .prepare("SELECT tenant, bytes, entries, actions, fires, media, data, rowid FROM tenant_usage")?;
         let mut rows = stored.query([])?;
         while let Some(row) = rows.next()? {
             let tenant =
-                TenantUsage { used: StorageUse::read(row)?, row: row.get(6)?, ..TenantUsage::default() };
+                TenantUsage { used: StorageUse::read(row)?, row: row.get(7)?, ..TenantUsage::default() };
             sums.totals.add(tenant.used);
             sums.tenants.insert(row.get::<_, String>(0)?.into(), tenant);
         }
@@ -101,13 +113,13 @@ impl Sums {
             }
         }
         let mut limits = db.prepare(
-            "SELECT id, storage_bytes, media_bytes FROM tenants
-                        WHERE storage_bytes IS NOT NULL OR media_bytes IS NOT NULL",
+            "SELECT id, storage_bytes, media_bytes, data_bytes FROM tenants
+             WHERE coalesce(storage_bytes, media_bytes, data_bytes) IS NOT NULL",
         )?;
         let mut rows = limits.query([])?;
         while let Some(row) = rows.next()? {
             let tenant = sums.tenants.entry(row.get::<_, String>(0)?.into()).or_default();
-            (tenant.limit, tenant.media_limit) = (row.get(1)?, row.get(2)?);
+            (tenant.limit, tenant.media_limit, tenant.data_limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
         }
         let mut agents =
             db.prepare("SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents")?;
@@ -128,6 +140,12 @@ impl Sums {
         let (used, own) =
             self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.media, tenant.media_limit));
         TenantStorage { used, limit: own.unwrap_or(self.default_media_limit), own_limit: own.is_some() }
+    }
+
+    pub fn data(&self, tenant: &str) -> TenantStorage {
+        let (used, own) =
+            self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.data, tenant.data_limit));
+        TenantStorage { used, limit: own.unwrap_or(self.default_data_limit), own_limit: own.is_some() }
     }
 
     /// The one copy of a tenant's id that all maps share.

@@ -1,0 +1,338 @@
+//! The index of one tenant: a SQLite file with an FTS5 table.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use posthouse_time::Timepiece;
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+
+use super::IndexAnswer;
+use crate::Fault;
+use crate::data::summary_of;
+
+/// The version of the tables below. An index of another version is made again.
+const FORMAT: i64 = 1;
+
+/// How long a search may take.
+const SEARCH_TIME: Duration = Duration::from_secs(5);
+/// Steps of SQLite's virtual machine between two looks at the clock.
+const STEPS: i32 = 20_000;
+/// Expired entries that are removed from the index at a time.
+const A_FEW: u32 = 200;
+
+/// `texts` has no copy of the texts. It has both columns, like the table of the reference runtime, so scores are the
+/// same as there.
+const TABLES: &str = "
+    CREATE TABLE state (
+      one     INTEGER PRIMARY KEY CHECK (one = 1),
+      indexed INTEGER NOT NULL,
+      last_id BLOB
+    ) STRICT;
+    INSERT INTO state VALUES (1, 0, NULL);
+    CREATE TABLE tags (
+      tag TEXT NOT NULL,
+      seq INTEGER NOT NULL,
+      PRIMARY KEY (tag, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE expiring (
+      seq     INTEGER PRIMARY KEY,
+      expires INTEGER NOT NULL,
+      ends    INTEGER NOT NULL,
+      tags    TEXT
+    ) STRICT;
+    CREATE INDEX expiring_ends ON expiring (ends);
+    CREATE VIRTUAL TABLE texts USING fts5 (summary, detail, content = '', contentless_delete = 1);";
+
+/// An entry as the index reads it.
+#[derive(Clone, Debug)]
+pub(in super::super) struct IndexRow {
+    pub seq: i64,
+    pub id: [u8; 16],
+    pub content: String,
+    /// A JSON list.
+    pub tags: Option<String>,
+    /// Wall time and ledger time of its expiry.
+    pub expiry: Option<(i64, i64)>,
+}
+
+/// The current times by both clocks, from which on expired entries are removed.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct PruneTimes {
+    pub wall: i64,
+    pub ledger: i64,
+}
+
+/// How far an index is: the number and the id of its last entry.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct IndexState {
+    pub indexed: i64,
+    pub last_id: Option<[u8; 16]>,
+}
+
+#[derive(Clone, Debug)]
+pub(in super::super) struct IndexSearch {
+    /// An FTS5 expression. None: the newest.
+    pub expression: Option<String>,
+    /// A JSON list of tags, any of which an entry must have.
+    pub any_tag: Option<String>,
+    pub before: Option<i64>,
+    /// The wall time.
+    pub now: i64,
+    pub limit: u32,
+}
+
+pub(in super::super) struct IndexHit {
+    pub seq: i64,
+    pub score: Option<f64>,
+}
+
+pub(in super::super) enum IndexHits {
+    Hits(Vec<IndexHit>),
+    BadExpression(String),
+    TooSlow,
+    /// The index was closed after it was brought up to date, so it has to be looked at again.
+    Closed,
+}
+
+/// The index of a tenant, opened at its first use.
+pub(super) struct TenantIndex {
+    /// None: in memory.
+    file: Option<PathBuf>,
+    db: Option<Connection>,
+    indexed: Option<i64>,
+}
+
+impl TenantIndex {
+    pub fn new(folder: Option<&Path>, tenant: &str) -> Self {
+        Self { file: folder.map(|folder| folder.join(file_name(tenant))), db: None, indexed: None }
+    }
+
+    /// The number of the last entry, if the index is open.
+    pub fn indexed(&self) -> Option<i64> {
+        self.indexed
+    }
+
+    /// Runs a piece of work. A damaged index is deleted.
+    pub fn run<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
+    ) -> Result<IndexAnswer<T>, Fault> {
+        match work(self) {
+            Ok(done) => Ok(IndexAnswer::Done(done)),
+            Err(error) => {
+                // After an error it is uncertain how far the index is.
+                (self.db, self.indexed) = (None, None);
+                if !is_damaged(&error) {
+                    return Err(error.into());
+                }
+                tracing::warn!(%error, file = ?self.file, "an index of data is damaged and is made again");
+                self.remove().map_err(Fault::from)?;
+                Ok(IndexAnswer::Lost)
+            }
+        }
+    }
+
+    pub fn state(&mut self) -> rusqlite::Result<IndexState> {
+        let state = self
+            .open()?
+            .prepare_cached("SELECT indexed, last_id FROM state")?
+            .query_row([], |row| Ok(IndexState { indexed: row.get(0)?, last_id: row.get(1)? }))?;
+        self.indexed = Some(state.indexed);
+        Ok(state)
+    }
+
+    pub fn reset(&mut self) -> rusqlite::Result<()> {
+        self.remove()?;
+        self.state().map(drop)
+    }
+
+    pub fn remove(&mut self) -> rusqlite::Result<()> {
+        (self.db, self.indexed) = (None, None);
+        let Some(file) = &self.file else { return Ok(()) };
+        for end in ["", "-wal", "-shm", "-journal"] {
+            let mut name = file.as_os_str().to_owned();
+            name.push(end);
+            match std::fs::remove_file(&name) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds entries, in order, and removes a few that have expired. Both in one transaction.
+    pub fn add(&mut self, rows: &[IndexRow], now: PruneTimes) -> rusqlite::Result<i64> {
+        let indexed = match self.indexed {
+            Some(indexed) => indexed,
+            None => self.state()?.indexed,
+        };
+        let db = self.open()?;
+        let together = db.unchecked_transaction()?;
+        let mut last = (indexed, None);
+        for row in rows.iter().filter(|row| row.seq > indexed) {
+            add_row(&together, row)?;
+            last = (row.seq, Some(row.id));
+        }
+        if let (seq, Some(id)) = last {
+            together
+                .prepare_cached("UPDATE state SET indexed = ?1, last_id = ?2")?
+                .execute(params![seq, id])?;
+        }
+        remove_expired(&together, now)?;
+        together.commit()?;
+        self.indexed = Some(last.0);
+        Ok(last.0)
+    }
+
+    pub fn search(&mut self, search: &IndexSearch, timepiece: &Timepiece) -> rusqlite::Result<IndexHits> {
+        if self.indexed.is_none() {
+            return Ok(IndexHits::Closed);
+        }
+        let db = self.open()?;
+        let (clock, start) = (timepiece.clone(), timepiece.instant());
+        db.progress_handler(STEPS, Some(move || clock.instant().since(start) > SEARCH_TIME))?;
+        let found = match &search.expression {
+            Some(expression) => best(db, expression, search),
+            None => newest(db, search),
+        };
+        db.progress_handler(0, None::<fn() -> bool>)?;
+        match found {
+            Ok(hits) => Ok(IndexHits::Hits(hits)),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                Ok(IndexHits::TooSlow)
+            }
+            // FTS5 reports a bad expression like a bad statement. Ours are good.
+            Err(rusqlite::Error::SqliteFailure(cause, Some(why))) if cause.code == ErrorCode::Unknown => {
+                Ok(IndexHits::BadExpression(why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&mut self) -> rusqlite::Result<&mut Connection> {
+        if self.db.is_none() {
+            let db = open(self.file.as_deref())?;
+            let format: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+            if format != FORMAT {
+                drop(db);
+                self.remove()?;
+                self.db = Some(create(self.file.as_deref())?);
+            } else {
+                self.db = Some(db);
+            }
+        }
+        self.db.as_mut().ok_or(rusqlite::Error::InvalidQuery)
+    }
+}
+
+fn open(file: Option<&Path>) -> rusqlite::Result<Connection> {
+    let Some(file) = file else { return Connection::open_in_memory() };
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file, flags)?;
+    // Nobody else opens the file: the folder of the ledger is locked.
+    db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // A power loss may take the latest entries, which are then added again, but it damages nothing.
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    db.pragma_update(None, "cache_size", -2_000)?;
+    db.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    Ok(db)
+}
+
+fn create(file: Option<&Path>) -> rusqlite::Result<Connection> {
+    let db = open(file)?;
+    let together = db.unchecked_transaction()?;
+    together.execute_batch(TABLES)?;
+    together.pragma_update(None, "user_version", FORMAT)?;
+    together.commit()?;
+    Ok(db)
+}
+
+fn add_row(db: &Connection, row: &IndexRow) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO texts (rowid, summary, detail) VALUES (?1, ?2, ?3)")?.execute(params![
+        row.seq,
+        summary_of(&row.content),
+        row.content
+    ])?;
+    if let Some(tags) = &row.tags {
+        db.prepare_cached("INSERT OR IGNORE INTO tags SELECT value, ?1 FROM json_each(?2)")?
+            .execute(params![row.seq, tags])?;
+    }
+    if let Some((expires, ends)) = row.expiry {
+        db.prepare_cached("INSERT INTO expiring (seq, expires, ends, tags) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![row.seq, expires, ends, row.tags])?;
+    }
+    Ok(())
+}
+
+/// Removes entries that have expired by both clocks, so that they no longer count in scores.
+fn remove_expired(db: &Connection, now: PruneTimes) -> rusqlite::Result<()> {
+    let expired: Vec<(i64, Option<String>)> = db
+        .prepare_cached(
+            "SELECT seq, tags FROM expiring WHERE ends < ?1 AND expires < ?2 ORDER BY ends LIMIT ?3",
+        )?
+        .query_map(params![now.ledger, now.wall, A_FEW], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (seq, tags) in expired {
+        db.prepare_cached("DELETE FROM texts WHERE rowid = ?1")?.execute([seq])?;
+        db.prepare_cached("DELETE FROM tags WHERE seq = ?1 AND tag IN (SELECT value FROM json_each(?2))")?
+            .execute(params![seq, tags])?;
+        db.prepare_cached("DELETE FROM expiring WHERE seq = ?1")?.execute([seq])?;
+    }
+    Ok(())
+}
+
+/// The best entries by BM25. Of equal ones, the newer comes first.
+fn best(db: &Connection, expression: &str, search: &IndexSearch) -> rusqlite::Result<Vec<IndexHit>> {
+    let tagged = match search.any_tag {
+        Some(_) => {
+            "AND EXISTS (SELECT 1 FROM tags WHERE seq = texts.rowid AND tag IN (SELECT value FROM json_each(?4)))"
+        }
+        None => "AND ?4 IS NULL",
+    };
+    db.prepare_cached(&format!(
+        "SELECT rowid, bm25(texts) AS score FROM texts
+         WHERE texts MATCH ?1 {tagged}
+           AND NOT EXISTS (SELECT 1 FROM expiring WHERE seq = texts.rowid AND expires <= ?2)
+         ORDER BY score, rowid DESC LIMIT ?3"
+    ))?
+    .query_map(params![expression, search.now, search.limit, search.any_tag], |row| {
+        Ok(IndexHit { seq: row.get(0)?, score: row.get(1)? })
+    })?
+    .collect()
+}
+
+/// The newest entries with one of the tags.
+fn newest(db: &Connection, search: &IndexSearch) -> rusqlite::Result<Vec<IndexHit>> {
+    db.prepare_cached(
+        "SELECT DISTINCT seq FROM tags
+         WHERE tag IN (SELECT value FROM json_each(?1)) AND seq < ?2
+           AND NOT EXISTS (SELECT 1 FROM expiring WHERE expiring.seq = tags.seq AND expires <= ?3)
+         ORDER BY seq DESC LIMIT ?4",
+    )?
+    .query_map(params![search.any_tag, search.before.unwrap_or(i64::MAX), search.now, search.limit], |row| {
+        Ok(IndexHit { seq: row.get(0)?, score: None })
+    })?
+    .collect()
+}
+
+fn is_damaged(error: &rusqlite::Error) -> bool {
+    let damaged = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
+    error.sqlite_error_code().is_some_and(|code| damaged.contains(&code))
+}
+
+/// The name of a tenant's file. Bytes that could mean something in a path are written as their numbers.
+fn file_name(tenant: &str) -> String {
+    let mut name = String::new();
+    for byte in tenant.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(byte)),
+            _ => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    name + ".db"
+}
