@@ -130,6 +130,7 @@ impl TestServer {
                 skills: ledger.skills(),
                 approval: ledger.skill_approval(),
                 usage: ledger.usage(),
+                data: ledger.data(),
                 roster: identity.roster.clone(),
                 callers: post.callers().clone(),
                 timepiece: timepiece.clone(),
