@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use self::call::Call;
+use self::call::SkillCall;
 use crate::syntax::blanks::{first_word, is_blank, is_word};
 use crate::syntax::lines::logical_lines;
 
@@ -131,7 +131,7 @@ impl Scan {
         }
         let Some(block) = self.blocks.last().copied().filter(|block| block.depth == indent) else { return 0 };
         let text = line.trim_start_matches(' ');
-        if let Some((call, joined)) = Call::read(text, below) {
+        if let Some((call, joined)) = SkillCall::read(text, below) {
             if !block.dropped {
                 self.targets.entry(target).or_default().extend(call.effect());
             }

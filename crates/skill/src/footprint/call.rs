@@ -4,12 +4,12 @@ use super::Effect;
 use crate::syntax::blanks::{first_word, is_blank, is_word, trim};
 
 /// A call with its arguments as they are written.
-pub(super) struct Call<'t> {
+pub(super) struct SkillCall<'t> {
     name: &'t str,
     arguments: Vec<(String, String)>,
 }
 
-impl<'t> Call<'t> {
+impl<'t> SkillCall<'t> {
     /// A call at the beginning of a line. If its parentheses do not balance, the lines below are joined until they do.
     /// The number says how many were.
     pub fn read(line: &'t str, below: &[&str]) -> Option<(Self, usize)> {
