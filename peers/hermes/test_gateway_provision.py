@@ -12,6 +12,7 @@ from conftest import Actors
 from scripted_model import ScriptedModel
 from stock_agent import StockAgent, number
 from stock_gateway import Gateway
+from stock_version import IS_0_19
 from test_gateway_enroll import idp
 from waiting import until
 from wake_listener import WakeListener
@@ -52,6 +53,7 @@ def test_a_gateway_provisions_itself_for_two_platforms_and_converses_on_both(
         assert actors.server.log().count(ONCE) == before + 2, "one call for each platform"
         shown = actors.server.show(stock_agent.agent)
         assert [one["gateway_id"] for one in shown["connections"]] == [its_gateway(stock_agent)["gateway_id"]]
+        assert IS_0_19 or shown["display_name"] == "Grey Heron", "0.20 and later tell their name"
         chat = stock_agent.chat()
         chat.wait_answered(chat.ping(), 120)
         with Page(actors.server, stock_agent.agent, "Ann") as page:

@@ -45,9 +45,7 @@ pub(crate) async fn list(
     let after = which.after.as_deref().map(position).transpose()?;
     let at_most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     let uses = console.uses.credential_uses(&instance.id, after, at_most).await?;
-    let page = Page::one_less(limit, uses, |one| {
-        format!("{}:{}", one.at.millis(), one.action.as_ref().map_or("", ActionId::as_str))
-    });
+    let page = Page::one_less(limit, uses, |one| format!("{}:{}", one.at.millis(), one.position.as_str()));
     Ok(Json(page.map(shown)))
 }
 
@@ -61,6 +59,6 @@ fn position(text: &str) -> Result<(Moment, ActionId), AdminProblem> {
 }
 
 fn shown(one: CredentialUse) -> ShownUse {
-    let CredentialUse { at, kind, entry, action, called, outcome } = one;
+    let CredentialUse { at, kind, entry, action, called, outcome, position: _ } = one;
     ShownUse { at: at.to_string(), kind, entry, action, called, outcome }
 }

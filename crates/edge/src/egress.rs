@@ -43,7 +43,7 @@ impl relay::Egress for Edge {
     ) -> Result<FetchedMedia, NotFetched> {
         let platform = self.platform(of.platform.as_str()).ok_or(NotFetched::Gone)?;
         match self.0.bots.find(of).await {
-            Ok(Some(bot)) => platform.fetch_media(&bot, reference, into).await,
+            Ok(Some(bot)) => self.fetch_with_record(&**platform, &bot, reference, into).await,
             Ok(None) => Err(NotFetched::Gone),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
@@ -79,6 +79,38 @@ impl relay::Egress for Edge {
 }
 
 impl Edge {
+    /// Fetches an attachment. A use of the bot's credentials is recorded for the agent and the message that it is for.
+    async fn fetch_with_record(
+        &self,
+        platform: &dyn Platform,
+        bot: &OpenedBot,
+        reference: &str,
+        into: &mut MediaWriter,
+    ) -> Result<FetchedMedia, NotFetched> {
+        let Some(called) = platform.media_call() else {
+            return platform.fetch_media(bot, reference, into).await;
+        };
+        let (vault, (tenant, agent)) = (&self.0.vault, into.owner());
+        let begun = match vault.begin_bot_use(tenant, agent, into.entry(), &bot.platform).await {
+            Ok(begun) => begun,
+            Err(fault) => {
+                tracing::error!(%fault, "could not record the use of a bot, so an attachment was not fetched");
+                return Err(NotFetched::NoAnswer);
+            }
+        };
+        let fetched = platform.fetch_media(bot, reference, into).await;
+        let outcome = match &fetched {
+            Ok(_) => "ok",
+            Err(NotFetched::Gone) => "the file is not there",
+            Err(NotFetched::NoAnswer) => "no answer",
+            Err(NotFetched::NotKept(_)) => "the file was not stored",
+        };
+        if let Err(fault) = vault.end_bot_use(begun, called, outcome).await {
+            tracing::error!(%fault, "could not record the end of the use of a bot");
+        }
+        fetched
+    }
+
     /// Carries out an action as this bot, and records what later events and actions depend on: who asked a prompt, and
     /// who created a thread.
     async fn carry_as(

@@ -301,6 +301,11 @@ pub trait Platform: Send + Sync {
         Outcome::unsupported(permitted.action.op()).into()
     }
 
+    /// The call with the bot's credentials by which attachments are fetched. `None` if fetching uses no credential.
+    fn media_call(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Writes the bytes of an attachment to `into`. The reference came with an event of this bot.
     async fn fetch_media(
         &self,

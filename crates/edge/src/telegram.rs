@@ -228,6 +228,10 @@ impl Platform for Telegram {
         egress::send_media(self, bot, permitted, media).await
     }
 
+    fn media_call(&self) -> Option<&'static str> {
+        Some("getFile")
+    }
+
     async fn fetch_media(
         &self,
         bot: &OpenedBot,

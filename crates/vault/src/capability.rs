@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ledger::{CapabilityRecord, RedeemedCapability, Uses};
-use posthouse_wire::{ActionId, CapabilityKind, EntryId, InstanceId, Secret, SessionKey, TenantId};
+use posthouse_wire::{ActionId, CapabilityKind, EntryId, InstanceId, Platform, Secret, SessionKey, TenantId};
 
 use crate::{Fault, Vault};
 
@@ -32,6 +32,9 @@ pub struct Granted {
     number: i64,
     pub value: Secret,
 }
+
+/// A use of a bot's own credentials that has begun.
+pub struct BotUse(i64);
 
 impl Vault {
     /// Binds the capabilities to every session key of the event that is stored as `entry`. The newest of a kind
@@ -78,6 +81,22 @@ impl Vault {
         };
         let value = self.keys.open_text(&context(instance, kind), &sealed)?;
         Ok(Redemption::Granted(Granted { id: capability, number, value }))
+    }
+
+    /// Records that a bot's own credentials are about to be used for a message of an agent, without an action.
+    pub async fn begin_bot_use(
+        &self,
+        tenant: &TenantId,
+        instance: &InstanceId,
+        entry: Option<&EntryId>,
+        platform: &Platform,
+    ) -> Result<BotUse, Fault> {
+        Ok(BotUse(self.records.begin_bot_use(tenant, instance, entry, platform).await?))
+    }
+
+    /// Records what was called, and how it ended.
+    pub async fn end_bot_use(&self, begun: BotUse, called: &str, outcome: &str) -> Result<(), Fault> {
+        Ok(self.records.end_use(begun.0, called, outcome).await?)
     }
 
     /// Records what was called with a granted use, and how it ended.

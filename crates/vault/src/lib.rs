@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ledger::{ServerFacts, Tokens, VaultRecords};
 use posthouse_time::Timepiece;
 
-pub use capability::{CapturedCapability, Granted, Redemption};
+pub use capability::{BotUse, CapturedCapability, Granted, Redemption};
 pub use credential::Credentials;
 pub use fault::Fault;
 pub use keyring::{CredentialCheck, GatewayOwner, Keyring};

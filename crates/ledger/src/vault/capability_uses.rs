@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, EntryId, InstanceId};
+use posthouse_wire::{ActionId, EntryId, InstanceId, Platform, TenantId};
 
 use crate::Fault;
 
@@ -19,13 +19,25 @@ pub struct CredentialUse {
     pub called: Option<String>,
     /// `ok`, or the error. `None` while it runs, and if its end is unknown.
     pub outcome: Option<String>,
+    /// Its place among the uses of the same time, for paging: the action, or an id of its own if there is none.
+    pub position: ActionId,
 }
 
 #[async_trait]
 pub trait CapabilityUses: Send + Sync {
+    /// Records the begin of a use of a bot's own credentials that no action causes, such as fetching an attachment of
+    /// this message. Returns its number.
+    async fn begin_bot_use(
+        &self,
+        tenant: &TenantId,
+        instance: &InstanceId,
+        entry: Option<&EntryId>,
+        platform: &Platform,
+    ) -> Result<i64, Fault>;
     /// Records the end of a use.
     async fn end_use(&self, number: i64, called: &str, outcome: &str) -> Result<(), Fault>;
-    /// The uses of an agent, the latest first, after this position in the list: the time and the action of a use.
+    /// The uses of an agent, the latest first, after this position in the list: the time of a use and its
+    /// `position`.
     async fn credential_uses(
         &self,
         of: &InstanceId,

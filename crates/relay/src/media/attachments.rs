@@ -146,7 +146,8 @@ impl AttachmentFetcher {
         }
         let _place =
             self.store.0.fetches.take(&self.tenant, FETCHED_WITHIN).await.ok_or(NotFetched::NoAnswer)?;
-        let mut writer = self.store.begin(&self.tenant, &entry.instance, media.size).await?;
+        let writer = self.store.begin(&self.tenant, &entry.instance, media.size).await?;
+        let mut writer = writer.of_entry(&entry.id);
         let fetched = self.egress.fetch_media(on, reference, &mut writer).await?;
         let new = NewMedia {
             id: id.clone(),

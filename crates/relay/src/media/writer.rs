@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::MediaRecord;
-use posthouse_wire::{InstanceId, MediaFile, MediaId, TenantId};
+use posthouse_wire::{EntryId, InstanceId, MediaFile, MediaId, TenantId};
 
 use super::files::UnfinishedFile;
 use super::transfer_places::TransferPlace;
@@ -71,6 +71,8 @@ pub struct MediaWriter {
     name: MediaFile,
     file: Option<UnfinishedFile>,
     size: u64,
+    /// The message that the file came with.
+    entry: Option<EntryId>,
     /// Held until the file has its row or is deleted.
     _place: TransferPlace,
 }
@@ -94,7 +96,15 @@ impl MediaStore {
         let (folder, name) = (self.0.folder.clone(), MediaFile::mint());
         let created = name.clone();
         let file = self.0.threads.run(move || folder.create(&created)).await??;
-        Ok(MediaWriter { store: self.clone(), owner, name, file: Some(file), size: 0, _place: place })
+        Ok(MediaWriter {
+            store: self.clone(),
+            owner,
+            name,
+            file: Some(file),
+            size: 0,
+            entry: None,
+            _place: place,
+        })
     }
 
     /// Checks that so many bytes more fit, beside those that are being written. An agent that is not the only one of its
@@ -116,6 +126,21 @@ impl MediaStore {
 }
 
 impl MediaWriter {
+    /// The same for a file that came with this message.
+    pub fn of_entry(mut self, entry: &EntryId) -> Self {
+        self.entry = Some(entry.clone());
+        self
+    }
+
+    pub fn entry(&self) -> Option<&EntryId> {
+        self.entry.as_ref()
+    }
+
+    /// The tenant and the agent whose file it is.
+    pub fn owner(&self) -> (&TenantId, &InstanceId) {
+        (&self.owner.tenant, &self.owner.agent)
+    }
+
     /// Number of bytes so far.
     pub fn size(&self) -> u64 {
         self.size

@@ -148,6 +148,23 @@ async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_deprovisioned_is_closed_4401_on_every_socket_and_refused_later() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let second = heron.with_another_gateway("gw-second").await;
+    let (mut live, mut other) = (heron.sits().await, second.sits().await);
+    for _ in 0..2 {
+        let claims = server.identity.gate.claims();
+        server.identity.accounts.deprovision(claims, &heron.instance).await.unwrap();
+    }
+    assert_eq!(live.ends().await, unauthorized());
+    assert_eq!(other.ends().await, unauthorized());
+    for gateway in [&heron, &second] {
+        assert_eq!(gateway.dials().await.ends().await, unauthorized());
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_is_removed_is_closed_4401_and_refused_later() {
     let server = TestServer::open().await;
     let heron = server.heron().await;

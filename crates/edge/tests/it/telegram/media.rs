@@ -1,11 +1,13 @@
 //! Files to and from Telegram.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use edge::platform::{Platform, StoredMedia};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::{MediaKind, Metadata};
-use posthouse_wire::{Action, MediaId, Outcome};
-use relay::{MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, NotFetched};
+use posthouse_wire::{Action, EntryId, MediaId, Outcome};
+use relay::{Egress, MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, NotFetched};
 use serde_json::Value;
 use stand_ins::telegram::{Filter, TranscriptRow};
 
@@ -119,6 +121,28 @@ async fn an_attachment_is_downloaded_by_its_id() {
     server.ledger.usage().set_media_limit(&"ten_1".into(), Some(4)).await.unwrap();
     let full = fetches(format!("telegram:file:{file}")).await;
     assert!(matches!(full, Err(NotFetched::NotKept(MediaNotKept::NoRoom))));
+}
+
+#[tokio::test]
+async fn a_fetched_attachment_is_a_recorded_use_of_the_bot_for_its_agent_and_message() {
+    let fixture = open(Timepiece::wall()).await;
+    let platform = Arc::new(fixture.telegram.clone());
+    let server = TestServer::with_platform(&fixture.bot, &fixture.clock, platform).await;
+    let file = fixture.stand_in.add_file("cat.jpg", &b"\xff\xd8\xff picture"[..]);
+    let (on, entry) = (fixture.bot.bot_ref(), EntryId::from_bytes([7; 16]));
+    for reference in [format!("telegram:file:{file}"), "telegram:file:unknown".to_owned()] {
+        let writer = server.relay.media().begin(&"ten_1".into(), &server.agent, None).await.unwrap();
+        let _ = server.edge().fetch_media(&on, &reference, &mut writer.of_entry(&entry)).await;
+    }
+    let uses = server.ledger.capability_uses().credential_uses(&server.agent, None, 10).await.unwrap();
+    let mut outcomes = Vec::new();
+    for one in uses {
+        assert_eq!((one.kind.as_str(), one.called.as_deref()), ("telegram.bot", Some("getFile")));
+        assert_eq!((one.entry.as_ref(), one.action), (Some(&entry), None));
+        outcomes.push(one.outcome.unwrap());
+    }
+    outcomes.sort();
+    assert_eq!(outcomes, ["ok", "the file is not there"]);
 }
 
 #[tokio::test]

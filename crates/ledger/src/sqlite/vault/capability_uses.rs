@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, EntryId, InstanceId};
+use posthouse_wire::{ActionId, EntryId, InstanceId, Platform, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Fault;
-use crate::sqlite::Sqlite;
+use crate::sqlite::{Sqlite, owner};
 use crate::vault::{CapabilityUses, CredentialUse};
 
 /// Number of actions that one read searches for uses of a bot's credentials. An index on the agent would find them at
@@ -17,6 +17,26 @@ const DISORDER: i64 = 1_000;
 
 #[async_trait]
 impl CapabilityUses for Sqlite {
+    async fn begin_bot_use(
+        &self,
+        tenant: &TenantId,
+        instance: &InstanceId,
+        entry: Option<&EntryId>,
+        platform: &Platform,
+    ) -> Result<i64, Fault> {
+        let (tenant, instance, now) = (tenant.clone(), instance.clone(), self.timepiece.now().millis());
+        let (entry, kind) = (entry.and_then(EntryId::bytes), format!("{platform}.bot"));
+        self.write_for(owner(&tenant), move |db| {
+            db.prepare_cached(
+                "INSERT INTO capability_uses (tenant, instance, entry, kind, at, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ledger_time())",
+            )?
+            .execute(params![tenant.as_str(), instance.as_str(), entry, kind, now])?;
+            Ok(db.last_insert_rowid())
+        })
+        .await
+    }
+
     async fn end_use(&self, number: i64, called: &str, outcome: &str) -> Result<(), Fault> {
         let (called, outcome) = (called.to_owned(), outcome.to_owned());
         self.write(move |db| {
@@ -50,7 +70,7 @@ impl CapabilityUses for Sqlite {
             found += part.len();
             uses.extend(part);
         }
-        let key = |one: &CredentialUse| (one.at, one.action.as_ref().and_then(ActionId::bytes));
+        let key = |one: &CredentialUse| (one.at, one.position.bytes());
         uses.sort_by_key(|one| std::cmp::Reverse(key(one)));
         uses.truncate(wanted);
         Ok(uses)
@@ -67,11 +87,12 @@ struct UsesPage {
 }
 
 impl UsesPage {
-    /// Uses of capabilities.
+    /// Uses of capabilities, and those of bots' credentials without an action. These have their number as position.
     fn of_capabilities(&self, db: &Connection) -> rusqlite::Result<Vec<CredentialUse>> {
         db.prepare_cached(
-            "SELECT at, kind, entry, action, called, outcome FROM capability_uses
-             WHERE instance = ?1 AND (at, coalesce(action, x'')) < (?2, coalesce(?4, x'')) ORDER BY seq DESC LIMIT ?3",
+            "SELECT at, kind, entry, action, called, outcome, coalesce(action, unhex(printf('%032x', seq))) AS position
+             FROM capability_uses
+             WHERE instance = ?1 AND (at, position) < (?2, coalesce(?4, x'')) ORDER BY at DESC, position DESC LIMIT ?3",
         )?
         .query_map(params![self.of.as_str(), self.at, self.at_most, self.action], credential_use)?
         .collect()
@@ -93,7 +114,7 @@ impl UsesPage {
     fn of_bots(&self, db: &Connection, after: i64, up_to: i64) -> rusqlite::Result<Vec<CredentialUse>> {
         db.prepare_cached(
             "SELECT coalesce(posted, received), platform || '.bot', answers, id, called,
-               CASE WHEN finished IS NULL THEN NULL WHEN success THEN 'ok' ELSE coalesce(error, 'failed') END
+               CASE WHEN finished IS NULL THEN NULL WHEN success THEN 'ok' ELSE coalesce(error, 'failed') END, id
              FROM actions
              WHERE seq > ?5 AND seq <= ?6 AND instance = ?1 AND called IS NOT NULL
                AND (coalesce(posted, received), id) < (?2, coalesce(?4, x''))
@@ -120,6 +141,7 @@ fn credential_use(row: &Row<'_>) -> rusqlite::Result<CredentialUse> {
         action: row.get::<_, Option<[u8; 16]>>(3)?.map(ActionId::from_bytes),
         called: row.get(4)?,
         outcome: row.get(5)?,
+        position: ActionId::from_bytes(row.get(6)?),
     })
 }
 
@@ -164,10 +186,36 @@ mod tests {
         loop {
             let page = records.credential_uses(&"inst_heron".into(), after, 2).await.unwrap();
             let Some(last) = page.last() else { break };
-            after = Some((last.at, last.action.clone().unwrap()));
+            after = Some((last.at, last.position.clone()));
             found.extend(page.into_iter().map(|one| one.action.unwrap()));
         }
         assert_eq!(found, own);
         assert!(records.credential_uses(&"inst_none".into(), None, 2).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn uses_without_an_action_are_listed_once_each_although_many_have_the_same_time() {
+        let clock = Timepiece::wound(Moment::from_seconds(1));
+        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
+        let records = ledger.capability_uses();
+        let (tenant, heron, entry) = ("ten_acme".into(), "inst_heron".into(), EntryId::from_bytes([7; 16]));
+        for number in 0..5 {
+            let begun =
+                records.begin_bot_use(&tenant, &heron, Some(&entry), &"telegram".into()).await.unwrap();
+            if number > 0 {
+                records.end_use(begun, "getFile", "ok").await.unwrap();
+            }
+        }
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let page = records.credential_uses(&heron, after, 2).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some((last.at, last.position.clone()));
+            found.extend(page);
+        }
+        assert_eq!(found.len(), 5);
+        assert!(found.iter().all(|one| one.kind == "telegram.bot" && one.entry.as_ref() == Some(&entry)));
+        assert!(found[..4].iter().all(|one| one.called.as_deref() == Some("getFile")));
+        assert_eq!((&found[4].called, &found[4].outcome), (&None, &None), "the first has not ended");
     }
 }
