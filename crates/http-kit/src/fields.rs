@@ -23,6 +23,11 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// The fields of an object that has been read already.
+    pub fn of(object: Map<String, Value>) -> Self {
+        Self { within: "", unread: object }
+    }
+
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
         let mut from = serde_json::Deserializer::from_slice(body);
         let read = from.deserialize_map(EachOnce).and_then(|read| from.end().map(|()| read));

@@ -53,7 +53,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    pub fn new(identity: Identity, header: &str) -> Self {
+    pub(crate) fn new(identity: Identity, header: &str) -> Self {
         Self { identity, header: header.into() }
     }
 

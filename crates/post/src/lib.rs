@@ -63,4 +63,4 @@ pub use post::{Parts, Post};
 pub use questions::Questions;
 pub use receipt::failure;
 pub use receipt_views::ReceiptViews;
-pub use routes::{OPENAPI, OPERATIONS, render_receipt, routes};
+pub use routes::{OPENAPI, OPERATIONS, ProgramCall, render_receipt, routes};

@@ -6,6 +6,7 @@ mod exchange;
 mod idempotency_key;
 mod notify;
 mod problem;
+mod program_calls;
 mod receipts;
 mod replies;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use posthouse_wire::delivery::TriggerKind;
 use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post};
 
+pub use program_calls::ProgramCall;
 pub use receipts::render_receipt;
 
 /// The largest request body: the longest text with every byte as a six-byte JSON escape, plus the envelope.

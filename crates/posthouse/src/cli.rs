@@ -21,6 +21,7 @@ mod inbox;
 mod invite;
 mod job;
 mod logging;
+mod mcp;
 mod message;
 mod message_text;
 mod notify;
@@ -168,6 +169,13 @@ enum Command {
         git diff | posthouse ask heron --tenant acme > review.md\n  \
         posthouse ask --attach release-7 --tenant acme")]
     Ask(ask::AskArgs),
+    /// Offers the tools of the server to an MCP client that starts this command
+    #[command(
+        after_help = "The client sets POSTHOUSE_URL, POSTHOUSE_CLIENT_ID and POSTHOUSE_CLIENT_SECRET or \
+        POSTHOUSE_CLIENT_SECRET_FILE.\n\nExample:\n  \
+        posthouse mcp --stdio --url http://127.0.0.1:7678 --client-id tenant:ten_… --client-secret-file secret"
+    )]
+    Mcp(mcp::McpArgs),
     /// Receipts: how far the messages of programs have come
     #[command(subcommand)]
     Receipt(receipt::Command),
@@ -322,6 +330,7 @@ impl Command {
             Command::Notify(notify) => notify.act(output, server).await,
             Command::Wake(wake) => wake.act(output, server).await,
             Command::Ask(ask) => ask.act(output, server).await,
+            Command::Mcp(mcp) => mcp.act(server).await,
             Command::Receipt(command) => command.act(output, server).await,
             Command::Exchange(command) => command.act(output, server).await,
             Command::Connector(command) => command.act(output, &AdminClient::new(server)?).await,

@@ -164,6 +164,7 @@ fn open_doors(
         clock::routes(clock),
         post::routes(post),
         workshop::routes(workshop),
+        workshop::tool_routes(tool_parts(planes, url, stop, timepiece)),
         console::routes(console_parts(config, planes, ledger, admin.clone(), url, timepiece)),
     ];
     if serves_page {
@@ -189,6 +190,26 @@ fn open_doors(
     )
 }
 
+/// The dependencies of the tools.
+fn tool_parts(
+    planes: &Planes,
+    url: &str,
+    stop: &CancellationToken,
+    timepiece: &Timepiece,
+) -> workshop::ToolParts {
+    let Planes { workshop, post, .. } = planes;
+    let toolbox =
+        workshop::Toolbox { data: workshop.data().clone(), workshop: workshop.clone(), post: post.clone() };
+    workshop::ToolParts {
+        callers: planes.post.callers().clone(),
+        runner: Arc::new(toolbox),
+        public_url: url.to_owned(),
+        timepiece: timepiece.clone(),
+        closing: stop.clone(),
+        tasks: planes.tool_calls.clone(),
+    }
+}
+
 /// The dependencies of the admin API and the console.
 fn console_parts(
     config: &Config,
@@ -198,7 +219,7 @@ fn console_parts(
     url: &str,
     timepiece: &Timepiece,
 ) -> console::Parts {
-    let Planes { identity, relay, clock, post, workshop, edge, web } = planes;
+    let Planes { identity, relay, clock, post, workshop, edge, web, .. } = planes;
     let web_config = &config.platforms.web;
     console::Parts {
         identity: identity.clone(),

@@ -30,6 +30,7 @@ mod skill_store;
 mod skills;
 mod store_refusal;
 mod tenant_stores;
+mod tools;
 mod workshop;
 mod write_rules;
 
@@ -57,5 +58,9 @@ pub use skill_store::{
 };
 pub use skills::{SkillWrite, StoreDescription, TenantSkills};
 pub use store_refusal::{CONNECTOR_TYPE, RefusalReason, StoreRefusal, WriteConflict};
+pub use tools::{
+    RpcError, RpcMessage, RpcRequest, TOOL_OPENAPI, TOOL_OPERATIONS, ToolFailure, ToolList, ToolParts,
+    ToolRunner, ToolSurface, Toolbox, UnreadMessage, rpc_response, tool_routes,
+};
 pub use workshop::{Parts, Workshop};
 pub use write_rules::{BODY_BYTES, METADATA_BYTES, NAME_BYTES, TAG_BYTES, TAGS, is_skill_name};

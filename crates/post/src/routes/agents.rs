@@ -5,10 +5,11 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
-use http_kit::{QueryReader, opaque, unfit};
+use http_kit::{Fields, Problem, QueryReader, decode_cursor, opaque, unfit};
 use serde_json::{Value, json};
 
 use super::{Answer, Door, LONGEST_ADDRESS, problem};
+use crate::Caller;
 use crate::requests::{DirectoryEntry, PAGE};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
@@ -32,6 +33,34 @@ pub(crate) async fn show(
             Ok(Json(listed(&door.post.directory().agent(&by, &name).await?)).into_response())
         }
         _ => Err(problem::absent()),
+    }
+}
+
+impl Door {
+    /// Lists the agents of the caller's tenant, or shows one, with the arguments of a tool.
+    pub async fn agents(&self, by: &Caller, mut fields: Fields) -> Result<Value, Problem> {
+        let directory = self.post.directory();
+        if let Some(name) = fields.optional_label("agent", LONGEST_ADDRESS)? {
+            fields.end()?;
+            return Ok(listed(&directory.agent(by, &name).await?));
+        }
+        let limit = match fields.optional_whole("limit")? {
+            None => PAGE.default,
+            Some(limit) => usize::try_from(limit)
+                .ok()
+                .filter(|limit| (1..=PAGE.largest).contains(limit))
+                .ok_or_else(|| fields.complain("limit", "must be a number from 1 to 200"))?,
+        };
+        let after = match fields.optional_text("after")? {
+            None => None,
+            Some(cursor) => Some(
+                decode_cursor(&cursor)
+                    .ok_or_else(|| fields.complain("after", "is not the `next` of a page"))?,
+            ),
+        };
+        fields.end()?;
+        let agents = directory.agents(by, after.as_deref(), limit).await?;
+        Ok(json!(opaque(agents.map(|agent| listed(&agent)))))
     }
 }
 

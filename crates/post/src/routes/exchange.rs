@@ -1,12 +1,14 @@
 //! `POST /v1/exchange` and `GET /v1/exchanges`: ask an agent, attach to a question, list questions.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use http_kit::{LONGEST_LABEL, Problem, QueryReader, opaque};
+use http_kit::{Fields, LONGEST_LABEL, Problem, QueryReader, opaque};
 use ledger::Exchange;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::is_dispatch_id;
@@ -14,37 +16,14 @@ use serde_json::{Value, json};
 
 use super::idempotency_key::NO_ID;
 use super::{Answer, Door, LONGEST_ADDRESS, problem, trigger};
+use crate::Caller;
 use crate::answers::{is_recorded_id, read_position};
 use crate::dispatch::fresh_id;
 use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT, PAGE};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
-    let (by, _, mut fields) = door.authenticate_and_read(request).await?;
-    let correlation_id = fields.optional_text("correlation_id")?;
-    if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
-        return Err(fields.complain("correlation_id", NO_ID));
-    }
-    let id = CorrelationId::from(correlation_id.unwrap_or_else(|| fresh_id(door.now())));
-    let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
-    let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
-    let request = AskCommand {
-        agent: fields.label("agent", LONGEST_ADDRESS)?,
-        message: fields.text("message")?,
-        timeout,
-        correlation_id: id.clone(),
-        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
-        connectors: fields.optional_names("connectors")?,
-        from: fields.optional_label("from", LONGEST_LABEL)?,
-        trigger_kind: trigger(&by, &mut fields)?,
-    };
-    fields.end()?;
-    let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
-    let with_id = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
-    // The question is put even if the client disconnects. Only the waiting ends then.
-    let asker = by.clone();
-    let query = door.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
-    let answer = door.post.answers().wait_for(&by, &query.map_err(with_id)?, wait).await;
-    Ok(stands(answer.map_err(|refused| with_id(refused.into()))?))
+    let (by, _, fields) = door.authenticate_and_read(request).await?;
+    Ok(stands(door.ask(by, fields, None).await?))
 }
 
 pub(crate) async fn attach(
@@ -73,7 +52,53 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     Ok(Json(opaque(questions.map(|query| question(&query)))).into_response())
 }
 
+impl Door {
+    /// Asks a question with the fields of an exchange, and waits for the answer.
+    pub async fn ask(
+        &self,
+        by: Caller,
+        mut fields: Fields,
+        default_wait: Option<Duration>,
+    ) -> Result<AskState, Problem> {
+        let correlation_id = fields.optional_text("correlation_id")?;
+        if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
+            return Err(fields.complain("correlation_id", NO_ID));
+        }
+        let id = CorrelationId::from(correlation_id.unwrap_or_else(|| fresh_id(self.now())));
+        let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
+        let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
+        let request = AskCommand {
+            agent: fields.label("agent", LONGEST_ADDRESS)?,
+            message: fields.text("message")?,
+            timeout,
+            correlation_id: id.clone(),
+            event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
+            connectors: fields.optional_names("connectors")?,
+            from: fields.optional_label("from", LONGEST_LABEL)?,
+            trigger_kind: trigger(&by, &mut fields)?,
+        };
+        fields.end()?;
+        let unless_given = default_wait.unwrap_or(LONGEST_WAIT);
+        let wait = wait.unwrap_or(unless_given.min(timeout.unwrap_or(LONGEST_WAIT)));
+        let with_id = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
+        // The question is put even if the client disconnects. Only the waiting ends then.
+        let asker = by.clone();
+        let query = self.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
+        let answer = self.post.answers().wait_for(&by, &query.map_err(with_id)?, wait).await;
+        answer.map_err(|refused| with_id(refused.into()))
+    }
+}
+
 fn stands(exchanged: AskState) -> Response {
+    let status = match &exchanged {
+        AskState::Answered(_) => StatusCode::OK,
+        AskState::Open { .. } => StatusCode::ACCEPTED,
+    };
+    (status, Json(rendered(exchanged))).into_response()
+}
+
+/// The state of a question as JSON.
+pub(super) fn rendered(exchanged: AskState) -> Value {
     match exchanged {
         AskState::Answered(response) => {
             // Saves the caller from parsing an answer that is JSON.
@@ -82,11 +107,10 @@ fn stands(exchanged: AskState) -> Response {
             if let Some(data) = data.filter(|data| data.is_object() || data.is_array()) {
                 body["data"] = data;
             }
-            Json(body).into_response()
+            body
         }
         AskState::Open { correlation_id, deadline } => {
-            let body = json!({ "correlation_id": correlation_id, "deadline": deadline.millis() });
-            (StatusCode::ACCEPTED, Json(body)).into_response()
+            json!({ "correlation_id": correlation_id, "deadline": deadline.millis() })
         }
     }
 }

@@ -4,39 +4,23 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use http_kit::{Fields, LONGEST_LABEL, Problem};
-use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, WakeTime};
+use posthouse_wire::{CorrelationId, DispatchId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::idempotency_key::idempotency_key;
 use super::{Answer, Door, LONGEST_ADDRESS, envelope, problem, trigger};
-use crate::Refused;
 use crate::dispatch::fresh_id;
 use crate::requests::{
     ConnectorOutcome, DeliverCommand, DeliverOutcome, LONGEST_WAIT, NotifyCommand, NotifyOutcome,
     SentReceipt, WakeCommand, WakeOutcome,
 };
+use crate::{Caller, Refused};
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
-    let (by, headers, mut fields) = door.authenticate_and_read(request).await?;
-    let request = NotifyCommand {
-        agent: fields.label("agent", LONGEST_ADDRESS)?,
-        message: fields.text("message")?,
-        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(PayloadKind::Augment),
-        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
-        correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
-        connectors: fields.optional_names("connectors")?,
-        from: fields.optional_label("from", LONGEST_LABEL)?,
-        trigger_kind: trigger(&by, &mut fields)?,
-        dispatch_id: idempotency_key(&headers)?,
-        wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
-    };
-    fields.end()?;
-    let NotifyOutcome { agent, dispatch_id, dispatched } =
-        door.to_the_end(|post| async move { post.messages().notify(&by, request).await }).await?;
-    let body = NotifyBody { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
-    Ok(Json(body).into_response())
+    let (by, headers, fields) = door.authenticate_and_read(request).await?;
+    Ok(Json(door.notify(by, idempotency_key(&headers)?, fields).await?).into_response())
 }
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
@@ -55,25 +39,66 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
 }
 
 pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
-    let (by, headers, mut fields) = door.authenticate_and_read(request).await?;
-    // `agent_id` is the contract's name, `agent` the name in our other operations.
-    let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
-    let id = idempotency_key(&headers)?.unwrap_or_else(|| fresh_id(door.now()).into());
-    let request = WakeCommand {
-        agent: fields.label(agent, LONGEST_ADDRESS)?,
-        context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
-        when: when(&mut fields)?,
-        session_id: fields.optional_label("session_id", LONGEST_ADDRESS)?,
-        connectors: fields.optional_names("connectors")?,
-        from: fields.optional_label("from", LONGEST_LABEL)?,
-        dispatch_id: Some(id.clone()),
-        wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
-    };
-    fields.end()?;
-    let woken = door.to_the_end(|post| async move { post.messages().wake(&by, request).await }).await;
-    let WakeOutcome { dispatch_id, receipt, dispatched } =
-        woken.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
-    Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
+    let (by, headers, fields) = door.authenticate_and_read(request).await?;
+    Ok(Json(door.wake(by, idempotency_key(&headers)?, fields).await?).into_response())
+}
+
+impl Door {
+    /// Sends a message with the fields of a notify.
+    pub async fn notify(
+        &self,
+        by: Caller,
+        dispatch_id: Option<DispatchId>,
+        mut fields: Fields,
+    ) -> Result<Value, Problem> {
+        let request = NotifyCommand {
+            agent: fields.label("agent", LONGEST_ADDRESS)?,
+            message: fields.text("message")?,
+            kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(PayloadKind::Augment),
+            event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
+            correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
+            connectors: fields.optional_names("connectors")?,
+            from: fields.optional_label("from", LONGEST_LABEL)?,
+            trigger_kind: trigger(&by, &mut fields)?,
+            dispatch_id,
+            wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
+        };
+        fields.end()?;
+        let NotifyOutcome { agent, dispatch_id, dispatched } =
+            self.to_the_end(|post| async move { post.messages().notify(&by, request).await }).await?;
+        Ok(json!(NotifyBody {
+            agent: &agent,
+            dispatch_id: dispatch_id.as_str(),
+            dispatched: each(&dispatched)
+        }))
+    }
+
+    /// Wakes an agent with the fields of a wake.
+    pub async fn wake(
+        &self,
+        by: Caller,
+        dispatch_id: Option<DispatchId>,
+        mut fields: Fields,
+    ) -> Result<Value, Problem> {
+        // `agent_id` is the contract's name, `agent` the name in our other operations.
+        let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
+        let id = dispatch_id.unwrap_or_else(|| fresh_id(self.now()).into());
+        let request = WakeCommand {
+            agent: fields.label(agent, LONGEST_ADDRESS)?,
+            context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
+            when: when(&mut fields)?,
+            session_id: fields.optional_label("session_id", LONGEST_ADDRESS)?,
+            connectors: fields.optional_names("connectors")?,
+            from: fields.optional_label("from", LONGEST_LABEL)?,
+            dispatch_id: Some(id.clone()),
+            wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
+        };
+        fields.end()?;
+        let woken = self.to_the_end(|post| async move { post.messages().wake(&by, request).await }).await;
+        let WakeOutcome { dispatch_id, receipt, dispatched } =
+            woken.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
+        Ok(beside(&receipt, dispatch_id.as_str(), &dispatched))
+    }
 }
 
 pub(crate) const KINDS: &str = "augment, template";
@@ -178,7 +203,7 @@ mod tests {
     use posthouse_wire::delivery::{Cause, DeliveryFailed, TriggerKind};
 
     use super::*;
-    use crate::{Caller, Fault};
+    use crate::Fault;
 
     fn caller(agent: Option<&str>) -> Caller {
         let agent = agent.map(|name| {

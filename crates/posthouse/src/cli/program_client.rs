@@ -32,6 +32,13 @@ pub struct CredentialArgs {
     /// Act as the operator, for this tenant
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["client_id", "client_secret_file"])]
     pub tenant: Option<String>,
+    #[command(flatten)]
+    client: ClientCredentialArgs,
+}
+
+/// Options of a client credential.
+#[derive(Args)]
+pub struct ClientCredentialArgs {
     /// Use this client credential; by default the one in POSTHOUSE_CLIENT_ID
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
@@ -58,7 +65,7 @@ impl CredentialArgs {
                 (ApiCredential::Source(Arc::new(OperatorTokens { admin, tenant })), None)
             }
             None => {
-                let (id, secret) = self.client_credential()?;
+                let (id, secret) = self.client.read()?;
                 // A program usually has no access to the server's folder, so this error does not mention --dir.
                 if !server.is_given() {
                     bail!("no server given: use --url URL, or set POSTHOUSE_URL");
@@ -80,21 +87,25 @@ impl CredentialArgs {
 
     /// Whether to use a client credential: there is one, and no --tenant, which only the operator may use.
     pub fn is_program(&self) -> bool {
-        self.tenant.is_none() && (self.client_id.is_some() || variable("POSTHOUSE_CLIENT_ID").is_some())
+        self.tenant.is_none()
+            && (self.client.client_id.is_some() || variable("POSTHOUSE_CLIENT_ID").is_some())
     }
 
     /// The options of this command line that name the credential.
     pub fn words(&self) -> Vec<String> {
-        let file = self.client_secret_file.as_ref().map(|file| file.display().to_string());
+        let file = self.client.client_secret_file.as_ref().map(|file| file.display().to_string());
         let options = [
             ("--tenant", self.tenant.clone()),
-            ("--client-id", self.client_id.clone()),
+            ("--client-id", self.client.client_id.clone()),
             ("--client-secret-file", file),
         ];
         options.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?])).flatten().collect()
     }
+}
 
-    fn client_credential(self) -> anyhow::Result<(String, Secret)> {
+impl ClientCredentialArgs {
+    /// The credential, from the options or the environment.
+    pub fn read(self) -> anyhow::Result<(String, Secret)> {
         let Some(id) = self.client_id.or_else(|| variable("POSTHOUSE_CLIENT_ID")) else {
             bail!(
                 "no credentials: use --tenant NAME as the operator, or --client-id and --client-secret-file, \

@@ -20,6 +20,7 @@ const FRAGMENTS: &[&str] = &[
     post::OPENAPI,
     workshop::OPENAPI,
     workshop::DATA_OPENAPI,
+    workshop::TOOL_OPENAPI,
     console::OPENAPI,
 ];
 
@@ -57,6 +58,7 @@ mod tests {
             post::OPERATIONS,
             workshop::OPERATIONS,
             workshop::DATA_OPERATIONS,
+            workshop::TOOL_OPERATIONS,
             console::OPERATIONS,
         ]
         .concat();

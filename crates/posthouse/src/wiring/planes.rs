@@ -16,6 +16,7 @@ use posthouse_time::Timepiece;
 use prometheus_client::registry::Registry;
 use relay::Relay;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use vault::Vault;
 use workshop::Workshop;
 
@@ -31,6 +32,8 @@ pub struct Planes {
     pub workshop: Workshop,
     pub edge: Edge,
     pub web: Arc<Web>,
+    /// Calls of tools that are running.
+    pub tool_calls: TaskTracker,
 }
 
 /// Runs the loop of a plane until shutdown.
@@ -135,7 +138,8 @@ impl Planes {
             platforms: platforms(config, &web, timepiece),
             public_url: url.to_owned(),
         });
-        Ok(Self { identity, relay, clock, post, workshop, edge, web })
+        let tool_calls = TaskTracker::new();
+        Ok(Self { identity, relay, clock, post, workshop, edge, web, tool_calls })
     }
 
     pub fn register_metrics(&self, registry: &mut Registry) {
@@ -160,7 +164,9 @@ impl Planes {
     pub async fn close(&self) {
         self.identity.close();
         self.edge.close();
-        self.post.close().await;
+        // A tool that waits for an answer ends with the post.
+        self.tool_calls.close();
+        tokio::join!(self.tool_calls.wait(), self.post.close());
         self.clock.close().await;
         self.relay.close().await;
     }

@@ -9,6 +9,7 @@
 
 mod buttons;
 mod issuer_tokens;
+mod json_rpc;
 mod mutation;
 mod targets;
 
@@ -72,6 +73,11 @@ fn mutated_tokens_of_issuers_prove_nothing() {
 #[test]
 fn mutated_payloads_of_buttons_are_read_or_are_no_press_of_a_prompt() {
     run(&buttons::buttons());
+}
+
+#[test]
+fn mutated_vectors_of_json_rpc_are_read_or_refused() {
+    run(&json_rpc::json_rpc());
 }
 
 fn number(variable: &str) -> Option<u64> {

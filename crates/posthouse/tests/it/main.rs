@@ -39,6 +39,7 @@ mod talk;
 mod test_server;
 mod tokens;
 mod tokens_doors;
+mod tools;
 mod type_names;
 mod unfinished_messages;
 mod upgrade;

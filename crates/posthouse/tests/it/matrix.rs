@@ -20,6 +20,7 @@ mod relay;
 mod shared_bot;
 mod skills;
 mod sleep;
+mod tools;
 mod v1;
 mod web;
 
@@ -104,6 +105,15 @@ async fn no_skill_of_another_tenant_is_there_and_no_agent_approves_or_deletes() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_tool_does_for_the_wrong_owner_what_it_does_for_the_right_one() {
+    let mut actors = Actors::gather().await;
+    let mut cells = Cells::default();
+    tools::fill(&actors, &mut cells).await;
+    cells.all_are_right();
+    actors.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_somebody_elses_is_refused_at_every_other_door_as_if_it_were_not_there() {
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
@@ -132,6 +142,7 @@ async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_rea
         post::OPERATIONS,
         workshop::OPERATIONS,
         workshop::DATA_OPERATIONS,
+        workshop::TOOL_OPERATIONS,
         console::OPERATIONS,
     ];
     // The server's own, which name nothing.

@@ -1,6 +1,9 @@
 //! Permission matrix of the command line: every command, run with the wrong credential.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
+
+use serde_json::json;
 
 use super::actors::{Actors, NEWS};
 use super::{Cells, Name};
@@ -140,6 +143,10 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
         if AT_HOME.contains(&command.as_str()) {
             continue;
         }
+        if command == "mcp" {
+            offers_tools(actors, cells);
+            continue;
+        }
         if SPEAKING.contains(&command.as_str()) {
             speaks(actors, cells, command);
             continue;
@@ -174,6 +181,38 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
 }
 
 /// A command that writes to agents, run by programs that have no permission for the agent or the question.
+/// `mcp`, with a client that asks for an agent.
+fn offers_tools(actors: &Actors, cells: &mut Cells) {
+    let mut guess = actors.umbrella_client.clone();
+    guess["client_secret"] = "guess".into();
+    for (who, credential, why) in [
+        ("another tenant's program", &actors.umbrella_client, "error"),
+        ("a revoked program", &actors.revoked_client, "rejects the secret"),
+        ("an unknown program", &guess, "rejects the secret"),
+    ] {
+        let [there, absent] = [true, false].map(|is_there| {
+            let params =
+                json!({ "name": "agent_list", "arguments": { "agent": actors.instance.form(is_there) } });
+            let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+            let mut child = Command::new(BINARY)
+                .args(["mcp", "--stdio"])
+                .env("POSTHOUSE_URL", &actors.server.url)
+                .env("POSTHOUSE_CLIENT_ID", credential["client_id"].as_str().unwrap())
+                .env("POSTHOUSE_CLIENT_SECRET", credential["client_secret"].as_str().unwrap())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(format!("{call}\n").as_bytes()).unwrap();
+            let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+            actors.instance.without(is_there, &said)
+        });
+        let is_refused = there.contains(why) && there.contains("error");
+        cells.cell("commands", &format!("posthouse mcp by {who}"), is_refused, &there, &absent);
+    }
+}
+
 fn speaks(actors: &Actors, cells: &mut Cells, command: &str) {
     let revoked = &actors.revoked_client;
     let mut guess = actors.umbrella_client.clone();

@@ -1,0 +1,58 @@
+//! Tools for data: `data_read` and `data_write`.
+
+use post::Caller;
+use serde_json::{Map, Value, json};
+
+use super::tool_failure::ToolFailure;
+use crate::data_stores::{DataAnswer, DataBridge, DataRefusalReason};
+
+/// `data_read` of the reference runtime's server: one entry by its id, or null.
+pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Result<Value, ToolFailure> {
+    if let Some(store) = arguments.get("store").and_then(Value::as_str).filter(|store| *store != "primary") {
+        return Err(ToolFailure::refused(format!(
+            "`data_read` requires a DataStore registered as '{store}'; none found in registry."
+        )));
+    }
+    let Some(id) = arguments.get("id").and_then(Value::as_str) else {
+        return Err(ToolFailure::arguments("data_read: `id` is required (non-empty string)."));
+    };
+    Ok(json!(answered(data.store().get(id).await)?))
+}
+
+/// `data_read` in both forms: an `id` without a `query` is a look-up, and everything else a search.
+pub async fn read(data: &DataBridge, arguments: Map<String, Value>) -> Result<Value, ToolFailure> {
+    let is_given = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
+    if is_given("id") && !is_given("query") {
+        return look_up(data, &arguments).await;
+    }
+    Ok(json!({ "items": answered(data.data_read(arguments).await)? }))
+}
+
+pub async fn write(
+    data: &DataBridge,
+    by: &Caller,
+    arguments: Map<String, Value>,
+) -> Result<Value, ToolFailure> {
+    Ok(json!(answered(data.data_write(arguments, by.agent_id()).await)?))
+}
+
+/// The answer of a data store, or the failure that the caller gets.
+pub fn answered<T>(answer: DataAnswer<T>) -> Result<T, ToolFailure> {
+    let refusal = match answer {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(refusal)) => refusal,
+        Err(fault) => return Err(ToolFailure::fault(&fault)),
+    };
+    let mut details = json!({ "class": refusal.reason.class(), "code": refusal.reason.code() });
+    match &refusal.reason {
+        DataRefusalReason::UnsupportedFilter { unsupported, supported, .. } => {
+            details["unsupported_keys"] = json!(unsupported);
+            details["supported_keys"] = json!(supported);
+            Err(ToolFailure::refused(refusal.to_string()).with(details))
+        }
+        DataRefusalReason::QueryMissing
+        | DataRefusalReason::ContentMissing
+        | DataRefusalReason::Invalid { .. } => Err(ToolFailure::arguments(refusal.to_string()).with(details)),
+        _ => Err(ToolFailure::refused(refusal.to_string()).with(details)),
+    }
+}

@@ -1,0 +1,98 @@
+//! `tools/list` and `tools/call`, as both surfaces serve them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http_kit::{ShuttingDown, completed};
+use post::Caller;
+use serde_json::{Map, Value, json};
+use tokio_util::task::TaskTracker;
+
+use super::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, RpcRequest};
+use super::tool_failure::ToolFailure;
+use super::tool_list::{ToolList, ToolSurface, UNAVAILABLE};
+
+/// Largest result at `/mcp`, in bytes: the official Python client takes events of less than 1 MiB.
+pub const LARGEST_RESULT: usize = 1024 * 1024 - 4096;
+
+/// The tools themselves. Tests of the protocols have tools of their own.
+#[async_trait]
+pub trait ToolRunner: Send + Sync {
+    /// Runs a tool that is in the list of this surface. The result is a JSON text.
+    async fn run(
+        &self,
+        surface: ToolSurface,
+        caller: &Caller,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<String, ToolFailure>;
+
+    /// A token that changes with the skills that the caller can see. None if it is not known now.
+    async fn skills_token(&self, caller: &Caller) -> Option<String>;
+}
+
+/// Calls of tools at one surface.
+#[derive(Clone)]
+pub struct ToolCalls {
+    surface: ToolSurface,
+    list: Arc<ToolList>,
+    runner: Arc<dyn ToolRunner>,
+    /// Shutdown waits for these.
+    tasks: TaskTracker,
+}
+
+impl ToolCalls {
+    pub fn new(
+        surface: ToolSurface,
+        list: ToolList,
+        runner: Arc<dyn ToolRunner>,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self { surface, list: Arc::new(list), runner, tasks }
+    }
+
+    pub fn runner(&self) -> &Arc<dyn ToolRunner> {
+        &self.runner
+    }
+
+    /// The result of `tools/list`.
+    pub fn listed(&self) -> Value {
+        json!({ "tools": self.list.to_value() })
+    }
+
+    /// Serves a `tools/call`. The tool runs to its end even if the client disconnects.
+    pub async fn call(&self, caller: &Caller, mut request: RpcRequest) -> Result<Value, RpcError> {
+        let Some((tool, arguments)) = request.take_tool_call() else {
+            let message = "Invalid params: tools/call requires { name, arguments? }";
+            return Err(RpcError::new(INVALID_PARAMS, message));
+        };
+        if !self.list.contains(&tool) {
+            return Err(match self.surface {
+                ToolSurface::Rpc => RpcError::new(METHOD_NOT_FOUND, format!("Tool '{tool}' not found")),
+                ToolSurface::Mcp => RpcError::new(INVALID_PARAMS, format!("Unknown tool: {tool}")),
+            });
+        }
+        if UNAVAILABLE.contains(&tool.as_str()) {
+            return Err(RpcError::new(INTERNAL_ERROR, "not available in this build"));
+        }
+        let (runner, surface, caller) = (Arc::clone(&self.runner), self.surface, caller.clone());
+        let running = async move { runner.run(surface, &caller, &tool, arguments).await };
+        let outcome = match completed(self.tasks.spawn(running)).await {
+            Ok(outcome) => outcome.map_err(|failure| failure.into_error(surface))?,
+            Err(ShuttingDown) => {
+                return Err(RpcError::new(INTERNAL_ERROR, "the server is shutting down"));
+            }
+        };
+        let is_long = outcome.len() > LARGEST_RESULT / 4;
+        let result = json!({ "content": [{ "type": "text", "text": outcome }] });
+        match self.surface {
+            // A text inside a JSON text can become larger, but a small one never that large.
+            ToolSurface::Mcp if is_long && result.to_string().len() > LARGEST_RESULT => Err(RpcError::new(
+                INTERNAL_ERROR,
+                "the result is larger than 1 MiB: ask for less with `limit`, or use the HTTP API under /v1",
+            )
+            .with(json!({ "code": "result_too_large" }))),
+            _ => Ok(result),
+        }
+    }
+}
