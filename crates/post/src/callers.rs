@@ -53,7 +53,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    pub(crate) fn new(identity: Identity, header: &str) -> Self {
+    pub fn new(identity: Identity, header: &str) -> Self {
         Self { identity, header: header.into() }
     }
 
