@@ -82,12 +82,11 @@ export class PosthouseClient {
   }
 
   /** The parsed response. A response of 400 and above is thrown as a `ProblemResponse`. */
-  async request(method, path, { query, body, author, headers, timeoutMs = REQUEST_TIMEOUT_MS } = {}) {
+  async request(method, path, { query, body, timeoutMs = REQUEST_TIMEOUT_MS } = {}) {
     const url = new URL(this.#base + path);
     for (const [name, value] of Object.entries(query ?? {})) {
       for (const one of [value].flat()) if (one !== undefined) url.searchParams.append(name, String(one));
     }
-    const label = author ?? this.#agentId;
     const send = async (token) =>
       fetch(url, {
         method,
@@ -95,8 +94,7 @@ export class PosthouseClient {
           accept: "application/json",
           authorization: `Bearer ${token}`,
           ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...(label === undefined ? {} : { "x-agent-id": label }),
-          ...headers,
+          ...(this.#agentId === undefined ? {} : { "x-agent-id": this.#agentId }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
         redirect: "error",
@@ -211,8 +209,8 @@ export class PosthouseSkillStore {
 
   async store(name, source, metadata = {}) {
     const { author, status, metadata_bag } = metadata;
-    const body = { source, status, metadata_bag };
-    return this.#call(name, "PUT", `/v1/skills/${encode(name)}`, { body, author });
+    const body = { source, author, status, metadata_bag };
+    return this.#call(name, "PUT", `/v1/skills/${encode(name)}`, { body });
   }
 
   /** The runtime has asked its operator and looked for dependents before it calls this. */
