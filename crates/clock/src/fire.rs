@@ -289,7 +289,7 @@ mod tests {
         let not_before_us = records.background.now_us();
         firing.release([HeldArm::new(accepting.clone(), claimed, not_before_us)].into_iter());
         records.background.wait().await;
-        assert_eq!(*accepting.fired.lock(), [arm.job.clone()]);
+        assert_eq!(*accepting.fired.lock(), std::slice::from_ref(&arm.job));
         let pending = records.ledger.arms().pending(&records.heron, &arm.job).await.unwrap();
         assert!(pending.is_none(), "an accepted fire is not repeated");
     }
