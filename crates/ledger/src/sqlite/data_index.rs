@@ -40,12 +40,8 @@ pub(super) enum IndexAnswer<T> {
 }
 
 impl DataIndexes {
-    /// Indexes in the files of a folder, or in memory.
+    /// Indexes in the files of a folder, or in memory. The folder is created with the first file.
     pub(super) fn open(folder: Option<PathBuf>, timepiece: Timepiece) -> Result<Self, Fault> {
-        if let Some(folder) = &folder {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Fault::Storage(format!("{}: {error}", folder.display())))?;
-        }
         let queue = Arc::new(IndexQueue::new(folder));
         let workers = IndexWorkers::start(&queue)?;
         Ok(Self { queue, _workers: workers, timepiece })

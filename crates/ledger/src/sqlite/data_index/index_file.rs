@@ -231,6 +231,10 @@ fn open(file: Option<&Path>) -> rusqlite::Result<Connection> {
     let Some(file) = file else { return Connection::open_in_memory() };
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if let Some(folder) = file.parent() {
+        // If this fails, the file cannot be opened either, and that error is reported.
+        let _ = std::fs::create_dir_all(folder);
+    }
     let db = Connection::open_with_flags(file, flags)?;
     // Nobody else opens the file: the folder of the ledger is locked.
     db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
