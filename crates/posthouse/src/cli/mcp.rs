@@ -20,7 +20,7 @@ use self::framing::Framing;
 use super::program_client::ClientCredentialArgs;
 use super::server_address::ServerOptions;
 
-/// Requests that are forwarded at the same time. Further ones wait.
+/// ForwardedRequests that are forwarded at the same time. Further ones wait.
 const AT_ONCE: usize = 32;
 /// Messages that wait to be forwarded or written.
 const QUEUE: usize = 64;
@@ -107,7 +107,7 @@ async fn forward_all(
     mut input: mpsc::Receiver<Incoming>,
     replies: &Replies,
 ) -> anyhow::Result<()> {
-    let mut requests = Requests::default();
+    let mut requests = ForwardedRequests::default();
     while let Some(message) = input.recv().await {
         let message = message.context("cannot read standard input")?;
         let Ok(message) = serde_json::from_slice::<Value>(&message) else {
@@ -132,14 +132,14 @@ async fn forward_all(
     Ok(())
 }
 
-/// Requests that the server has not answered yet.
+/// ForwardedRequests that the server has not answered yet.
 #[derive(Default)]
-struct Requests {
+struct ForwardedRequests {
     running: JoinSet<String>,
     by_id: HashMap<String, AbortHandle>,
 }
 
-impl Requests {
+impl ForwardedRequests {
     async fn start(&mut self, forwarding: Forwarding, message: Value, replies: Replies) {
         while self.running.len() >= AT_ONCE {
             self.forget_next().await;

@@ -74,7 +74,7 @@ struct ToolDoor {
     origin: Arc<str>,
 }
 
-type Answer = Result<Response, Problem>;
+type ToolResponse = Result<Response, Problem>;
 
 impl ToolDoor {
     /// Authenticates the caller. A page of another origin is refused: a browser may send along a password that it keeps.
@@ -104,19 +104,19 @@ impl ToolDoor {
     }
 }
 
-async fn call_rpc(State(door): State<ToolDoor>, request: Request) -> Answer {
+async fn call_rpc(State(door): State<ToolDoor>, request: Request) -> ToolResponse {
     let (caller, _, body) = door.authenticate_and_read(request).await?;
     Ok(rpc::answer(&door.rpc, &caller, &body).await)
 }
 
-async fn call_mcp(State(door): State<ToolDoor>, request: Request) -> Answer {
+async fn call_mcp(State(door): State<ToolDoor>, request: Request) -> ToolResponse {
     let (caller, head, body) = door.authenticate_and_read(request).await?;
     let headers = head.headers.clone();
     let still_allowed = door.still_allowed(head);
     Ok(door.mcp.answer(&caller, &headers, &body, still_allowed).await)
 }
 
-async fn end_session(State(door): State<ToolDoor>, head: Parts) -> Answer {
+async fn end_session(State(door): State<ToolDoor>, head: Parts) -> ToolResponse {
     let caller = door.authenticate(&head).await?;
     Ok(door.mcp.end_session(&caller, &head.headers))
 }

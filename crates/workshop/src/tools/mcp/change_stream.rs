@@ -78,7 +78,7 @@ impl ChangeStreams {
             .filter(|kind| is_asked(kind))
             .map(|kind| (kind.to_owned(), true.into()))
             .collect();
-        let follower = Follower {
+        let follower = StreamFollower {
             id: request.id.clone(),
             follows_skills: accepted.contains_key(SKILLS_CHANGED),
             accepted: Some(accepted),
@@ -126,7 +126,7 @@ impl Drop for StreamPlace {
 }
 
 /// One open stream.
-struct Follower {
+struct StreamFollower {
     /// The id of the request, which is also that of the subscription.
     id: Value,
     /// What was accepted, until the client has been told.
@@ -141,7 +141,7 @@ struct Follower {
     _place: StreamPlace,
 }
 
-impl Follower {
+impl StreamFollower {
     async fn next(&mut self) -> Option<Bytes> {
         if self.ended {
             return None;
