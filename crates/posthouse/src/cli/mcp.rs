@@ -20,7 +20,7 @@ use self::framing::Framing;
 use super::program_client::ClientCredentialArgs;
 use super::server_address::ServerOptions;
 
-/// ForwardedRequests that are forwarded at the same time. Further ones wait.
+/// Requests that are forwarded at the same time. Further ones wait.
 const AT_ONCE: usize = 32;
 /// Messages that wait to be forwarded or written.
 const QUEUE: usize = 64;
@@ -132,7 +132,7 @@ async fn forward_all(
     Ok(())
 }
 
-/// ForwardedRequests that the server has not answered yet.
+/// Requests that the server has not answered yet.
 #[derive(Default)]
 struct ForwardedRequests {
     running: JoinSet<String>,
