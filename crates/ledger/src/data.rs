@@ -1,6 +1,6 @@
 //! Data of tenants: texts with tags that are kept, found by id and searched.
 //!
-//! What the attributes and the metadata mean is decided by the callers.
+//! Callers decide what the attributes and the metadata mean.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;

@@ -1,4 +1,4 @@
-//! What a tenant demands of a skill before it may be Approved.
+//! Approval policies: the conditions under which a tenant lets a skill be Approved.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is asked of a data store: the text, how many entries, and filters.
+//! Queries of data stores: the text, the number of entries, and filters.
 
 use serde_json::{Map, Value};
 
