@@ -46,13 +46,13 @@ class Actors:
     programs: list[Program] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def agent(self, bots: int = 1, mode: str = "webhook", wake_url: str | None = None) -> Agent:
-        """An agent of a tenant of its own, with bots of its own."""
+    def agent(self, bots: int = 1, mode: str = "webhook", wake_url: str | None = None, *options: str) -> Agent:
+        """An agent of a tenant of its own, with bots of its own. `options` are further ones of `agent create`."""
         name = f"heron-{next(self._numbers)}"
         own = [self.server.bot(self.telegram.spare_bot(), mode) for _ in range(bots)]
         self.server.tenant(f"acme-{name}")
         waking = [] if wake_url is None else ["--wake-url", wake_url]
-        made = self.server.agent(name, f"acme-{name}", own, *waking)
+        made = self.server.agent(name, f"acme-{name}", own, *waking, *options)
         self.agents.append(made)
         if own:
             self.bots[made.instance_id] = own[0]

@@ -50,13 +50,14 @@ def runs_up_to_its_limit(clock: Clock, home: CronHome, model: ScriptedModel) -> 
     history = clock.server.job_history(home.agent, job)
     # Stock may arm the next time during a run. A fire that finds this run unfinished starts nothing, and stock arms
     # again when the run has ended. 0.20.5 answers such a fire with 200 "duplicate"; the gateway of 0.19.0 answers 202
-    # before it looks. How often this happens depends on the machine's speed.
+    # before it looks. An arm that arrives in the moment before such a fire replaces it. How often either happens depends
+    # on the machine's speed.
     outcomes = [(attempt["what"], attempt["status"]) for attempt in history]
-    assert set(outcomes) <= {("delivered", 202), ("duplicate", 200)}, history
+    assert set(outcomes) <= {("delivered", 202), ("duplicate", 200), ("superseded", None)}, history
     assert outcomes.count(("delivered", 202)) >= 3, history
     times = [attempt["fire_at"] for attempt in history]
     assert times == sorted(set(times)), f"each run arms a later one: {times}"
-    assert all(attempt["late_ms"] >= 0 for attempt in history), history
+    assert all(attempt["late_ms"] >= 0 for attempt in history if attempt["status"]), history
 
 
 def runs_once_at_its_time(clock: Clock, home: CronHome, model: ScriptedModel) -> None:

@@ -138,9 +138,12 @@ def test_a_question_ends_in_time_and_a_late_answer_answers_nothing_else(post_age
 
 def test_a_farewell_is_not_the_answer(post_agent: PostAgent) -> None:
     id, text = f"q-{number()}", f"ping {number()}"
-    post_agent.model.rule(rf"^{text}$", hold="told to stop", times=1)
+    post_agent.model.rule(rf"^{text}$", tool="todo", arguments=TODO, talk="let me look", hold="told to stop", times=1)
     post_agent.program.ask(post_agent.name, text, correlation_id=id, timeout=120, wait=0)
-    post_agent.model.wait_asked(rf"^{text}$", 60)
+    # The gateway registers a turn some time after the turn began, and says goodbye to registered turns only. When it
+    # has sent what the agent said beside a tool call, it has also registered the turn.
+    until("it talks", lambda: ("said", "let me look") in kinds(receipt_of(post_agent, id)), 120)
+    post_agent.model.wait_asked(rf"^{text}$", 60, times=2)
     stopping = threading.Thread(target=post_agent.gateway.stop, args=(60,), daemon=True)
     stopping.start()
     farewell = until("it says that it stops", lambda: [

@@ -22,7 +22,7 @@ def test_a_frozen_agent_was_not_woken(post_agent: PostAgent) -> None:
             for text, more in zip(texts, ({}, {"wait": 0.2}))]
     for woken in sent:
         assert woken["woken"] is False, woken
-    assert "connected and did not take it" in warnings(sent[0]), sent[0]
+    assert "connected and did not accept it" in warnings(sent[0]), sent[0]
     assert "queued behind 1" in warnings(sent[1]), sent[1]
     # The lease is over. The server knows that the agent does not respond, and still reports no wake.
     post_agent.connected(False)

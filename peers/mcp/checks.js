@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 
 const TOOLS = [
-  'agent_list', 'ask', 'data_read', 'data_write', 'help', 'notify', 'skill_list', 'skill_read', 'skill_status',
-  'skill_write', 'wake',
+  'agent_list', 'ask', 'blocked_shell_attempts', 'compile_skill', 'data_read', 'data_write', 'execute_skill',
+  'health_metrics', 'help', 'lint_skill', 'list_triggers', 'notify', 'register_trigger', 'set_trigger_enabled',
+  'skill_list', 'skill_preflight', 'skill_read', 'skill_status', 'skill_write', 'unregister_trigger', 'wake',
 ];
 
 export const endpoint = new URL(`${process.env.POSTHOUSE_URL}/mcp`);

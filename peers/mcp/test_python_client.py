@@ -18,6 +18,8 @@ from server_process import BIN, Server
 TOOLS = {
     "data_read", "data_write", "skill_list", "skill_read", "skill_write", "skill_status",
     "agent_list", "notify", "wake", "ask", "help",
+    "execute_skill", "lint_skill", "compile_skill", "skill_preflight", "list_triggers", "register_trigger",
+    "unregister_trigger", "set_trigger_enabled", "health_metrics", "blocked_shell_attempts",
 }
 SKILL = "# Skill: {0}\n# Description: Says hello\n# Status: Approved\ngo:\n    emit(text=\"hi\")\ndefault: go\n"
 

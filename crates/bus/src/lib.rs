@@ -10,6 +10,8 @@ use tokio::sync::broadcast;
 pub enum Notification {
     /// A bot, its routes, or the list of people who may write to it was changed.
     BotChanged { platform: String, bot: String },
+    /// An agent announced other commands for a bot.
+    CommandsChanged { platform: String, bot: String },
     /// Agents, connectors, aliases, permissions or access tokens of a tenant were changed.
     TenantChanged { tenant: String },
     /// The settings or credentials of an agent were changed, or it was removed.

@@ -123,7 +123,7 @@ impl Alarms {
                 );
             }
             let next_us = Some(alarms.0.background.now_us().saturating_add(micros(REGISTRATION_CHECK)));
-            alarms.0.leases.settle_at_last(&alarm, ArmResult::PutBack { next_us }).await;
+            alarms.0.leases.settle_with_retries(&alarm, ArmResult::PutBack { next_us }).await;
         });
     }
 }

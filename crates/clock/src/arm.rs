@@ -96,7 +96,7 @@ impl Arming {
                 count(if superseded.is_some() { "replaced" } else { "new" });
                 superseded.into_iter().for_each(|old| self.leases.drop_cancelled(old));
                 self.heap.push(Due { next_us, key });
-                self.prewake.consider(&of.id, next_us);
+                self.prewake.plan_check(&of.id, next_us);
                 schedule
             }
             Armed::Same { schedule, due } => {

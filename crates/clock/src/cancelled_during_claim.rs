@@ -1,8 +1,8 @@
 //! Arms that were cancelled or replaced during a claim.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use ledger::ArmKey;
 use parking_lot::Mutex;
 

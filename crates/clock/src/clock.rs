@@ -196,7 +196,7 @@ impl Clock {
             components.due_loop.run(),
             components.leases.keep(),
             components.wall_clock.keep_watch(&components.heap, &components.background),
-            components.revivals.hear_arrivals(&components.fires),
+            components.revivals.follow_connecting_agents(&components.fires),
             components.prewake.keep_waking()
         )?;
         Ok(())
@@ -207,7 +207,7 @@ impl Clock {
         let (revivals, prewake) = (&self.0.revivals, &self.0.prewake);
         self.each_arm(ArmState::Dead, |arm| revivals.note_trouble(&arm.instance)).await?;
         if prewake.is_on() {
-            self.each_arm(ArmState::Armed, |arm| prewake.consider(&arm.instance, arm.next_us)).await?;
+            self.each_arm(ArmState::Armed, |arm| prewake.plan_check(&arm.instance, arm.next_us)).await?;
         }
         Ok(())
     }

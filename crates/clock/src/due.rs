@@ -2,10 +2,11 @@
 //! due time, never before.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
@@ -87,7 +88,7 @@ impl DueLoop {
         // A shutdown waits until the arms held here have been put back.
         let _tracked = self.background.tasks.token();
         let mut state =
-            LoopState { claims: FuturesOrdered::new(), ready: BinaryHeap::new(), spread: HashMap::new() };
+            LoopState { claims: FuturesOrdered::new(), ready: BinaryHeap::new(), spread: HashMap::default() };
         self.wall_clock.follow_step();
         loop {
             if let Err(fault) = self.fill_heap().await {

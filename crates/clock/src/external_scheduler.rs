@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ledger::{Arm, ArmResult, Arms};
 use moka::sync::Cache;
-use posthouse_wire::cron::{SIGNATURE, Stamp};
+use posthouse_wire::cron::{SIGNATURE, TimedSignature};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 use serde::Deserialize;
 use serde_json::json;
@@ -51,14 +51,14 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
         )
     };
     let (head, body) = request.into_parts();
-    let stamp = head.headers.get(SIGNATURE).and_then(|value| Stamp::read(value.to_str().ok()?));
+    let stamp = head.headers.get(SIGNATURE).and_then(|value| TimedSignature::read(value.to_str().ok()?));
     let Some(stamp) = stamp else { return unsigned() };
     // The signature covers the body, so the body is read before the caller is authenticated.
     let body = match read_request_body(body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    if !clock.0.external_schedulers.vouched(&stamp, &body) {
+    if !clock.0.external_schedulers.accepts(&stamp, &body) {
         return unsigned();
     }
     let Ok(call) = serde_json::from_slice::<Call>(&body) else {
@@ -109,14 +109,14 @@ impl ExternalSchedulers {
         let ExternalSchedulerParts { signer, arms, leases, firing, targets, guard_us, background } = parts;
         let used_stamps = Cache::builder()
             .max_capacity(1_000_000)
-            .time_to_live(Duration::from_secs(3 * Stamp::WINDOW_SECONDS))
+            .time_to_live(Duration::from_secs(3 * TimedSignature::WINDOW_SECONDS))
             .build();
         Self { used_stamps, signer, arms, leases, firing, targets, guard_us, background }
     }
 
     /// Checks the signature. A stamp is valid once; the same call again is a replay.
-    fn vouched(&self, stamp: &Stamp, body: &[u8]) -> bool {
-        let Some(digest) = self.signer.vouches(stamp, body) else { return false };
+    fn accepts(&self, stamp: &TimedSignature, body: &[u8]) -> bool {
+        let Some(digest) = self.signer.check_signature(stamp, body) else { return false };
         self.used_stamps.entry((stamp.at, digest)).or_insert(()).is_fresh()
     }
 
@@ -166,7 +166,7 @@ impl ExternalSchedulers {
             },
             ArmResult::PutBack { .. } => SchedulerAnswer::Failed { error: "agent_unreachable", status: None },
         };
-        self.leases.settle_at_last(&arm, settled).await;
+        self.leases.settle_with_retries(&arm, settled).await;
         Ok(heard)
     }
 }
@@ -196,10 +196,10 @@ mod tests {
             leases: Arc::clone(&leases),
         });
         let secret = records.signer.rotate_scheduler_secret().await.unwrap();
-        let stamp = Stamp::make(&secret, records.background.timepiece.now().seconds(), b"body");
-        assert!(!schedulers.vouched(&stamp, b"another body"));
-        assert!(schedulers.vouched(&stamp, b"body"));
-        assert!(!schedulers.vouched(&stamp, b"body"), "the same call again is a replay");
+        let stamp = TimedSignature::make(&secret, records.background.timepiece.now().seconds(), b"body");
+        assert!(!schedulers.accepts(&stamp, b"another body"));
+        assert!(schedulers.accepts(&stamp, b"body"));
+        assert!(!schedulers.accepts(&stamp, b"body"), "the same call again is a replay");
         let arm = records.arm(&leases, "report", 2000).await;
         let call = Call { instance_id: records.heron.clone(), job_id: arm.job, schedule_id: arm.schedule };
         let answer = schedulers.relayed(&call).await.unwrap();

@@ -83,7 +83,7 @@ impl Firing {
         for held in due {
             let (tenant, host, instance) =
                 (held.arm.tenant.clone(), held.host.clone(), held.arm.instance.clone());
-            queue.join(&tenant, &host, &instance, held);
+            queue.join(tenant, host, instance, held);
         }
         drop(queue);
         self.start_who_may();
@@ -127,7 +127,7 @@ impl Firing {
                 MissedDecision::PassOver { also, next, then } => self.pass_over(arm, also, next, then),
             }
         };
-        self.leases.settle_at_last(arm, settled).await;
+        self.leases.settle_with_retries(arm, settled).await;
     }
 
     fn pass_over(&self, arm: &Arm, also: Vec<FireAt>, next: Option<FireAt>, then: Vec<FireAt>) -> ArmResult {

@@ -1,8 +1,9 @@
 //! Fair queue of due fires: a slow tenant, agent or host does not delay the fires of others.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::Hash;
 
+use foldhash::HashMap;
 use posthouse_wire::{InstanceId, TenantId};
 
 /// Limits on the fires in flight at once.
@@ -43,10 +44,9 @@ impl<T> FireQueue<T> {
     }
 
     /// Adds a fire of this tenant's agent, to be sent to `host`.
-    pub fn join(&mut self, tenant: &TenantId, host: &str, instance: &InstanceId, fire: T) {
-        let tenant = self.tenants.in_line(tenant.clone());
-        let host = tenant.hosts.in_line(host.to_owned());
-        host.waiting.in_line(instance.clone()).push_back(fire);
+    pub fn join(&mut self, tenant: TenantId, host: String, instance: InstanceId, fire: T) {
+        let host = self.tenants.in_line(tenant).hosts.in_line(host);
+        host.waiting.in_line(instance).push_back(fire);
     }
 
     /// Returns the next fire that may be sent, if any. It counts as in flight from here on.
@@ -165,7 +165,7 @@ impl<K: Clone + Eq + Hash, M: Member> TurnQueue<K, M> {
 
 impl<K, M> Default for TurnQueue<K, M> {
     fn default() -> Self {
-        Self { members: HashMap::new(), order: VecDeque::new() }
+        Self { members: HashMap::default(), order: VecDeque::new() }
     }
 }
 
@@ -208,7 +208,7 @@ impl<T> Member for VecDeque<T> {
 
 impl<T> Default for TenantQueue<T> {
     fn default() -> Self {
-        Self { in_flight: 0, instances: HashMap::new(), hosts: TurnQueue::default() }
+        Self { in_flight: 0, instances: HashMap::default(), hosts: TurnQueue::default() }
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         instance: &str,
         fire: &'static str,
     ) {
-        queue.join(&tenant.into(), host, &instance.into(), fire);
+        queue.join(tenant.into(), host.to_owned(), instance.into(), fire);
     }
 
     fn going(queue: &mut FireQueue<&'static str>) -> Vec<&'static str> {

@@ -1,7 +1,9 @@
 //! Arms held under this node's lease, with a fair share per tenant; arms beyond the share are parked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
+use foldhash::HashMap;
 use ledger::ArmKey;
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
@@ -26,7 +28,10 @@ pub(crate) struct HeldArms {
 
 #[derive(Default)]
 struct HeldState {
-    stages: HashMap<ArmKey, (Stage, TenantId)>,
+    /// Without a tenant while an arm is claimed whose tenant is not known yet.
+    stages: HashMap<ArmKey, (Stage, Option<TenantId>)>,
+    /// Arms without a tenant. They count for every tenant.
+    of_unknown_tenant: usize,
     tenants: HashMap<TenantId, usize>,
     parked: HashMap<TenantId, VecDeque<ArmKey>>,
     /// Tenants with something parked, each once, in the order of their turns.
@@ -41,6 +46,26 @@ impl HeldArms {
     /// Number of free places.
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.arms.lock().stages.len())
+    }
+
+    /// Gives every arm a place, whoever its tenant is, and returns those that were not held yet; the caller claims them.
+    /// `None`, without any places, once this would fill more than half of them or while arms are parked: up to a half, even
+    /// arms of a single tenant are no more than the free places.
+    pub fn reserve_for_any(&self, keys: &[ArmKey]) -> Option<Vec<ArmKey>> {
+        let mut held = self.arms.lock();
+        if !held.parked.is_empty() || 2 * (held.stages.len() + keys.len()) > self.limit {
+            return None;
+        }
+        let mut reserved = Vec::with_capacity(keys.len());
+        for key in keys {
+            // An arm that is already held is being fired. Its settlement decides what is next.
+            if let Entry::Vacant(place) = held.stages.entry(*key) {
+                place.insert((Stage::Claiming, None));
+                reserved.push(*key);
+            }
+        }
+        held.of_unknown_tenant += reserved.len();
+        Some(reserved)
     }
 
     /// Gives each arm a place if its tenant may hold one more, and parks the others. Returns the arms with a
@@ -99,16 +124,17 @@ impl HeldArms {
     /// Marks an arm as being fired. False if it is no longer held. From here on a cancel comes too late.
     pub fn begin(&self, key: ArmKey) -> bool {
         match self.arms.lock().stages.get_mut(&key) {
-            Some((stage, _)) => {
+            Some((stage @ Stage::Waiting, _)) => {
                 *stage = Stage::Calling;
                 true
             }
-            None => false,
+            // Not held, or only reserved: an arm that was cancelled may be reserved once more until its claim returns.
+            _ => false,
         }
     }
 
     pub fn contains(&self, key: ArmKey) -> bool {
-        self.arms.lock().stages.contains_key(&key)
+        self.arms.lock().stages.get(&key).is_some_and(|(stage, _)| *stage != Stage::Claiming)
     }
 
     pub fn remove(&self, key: ArmKey) {
@@ -144,7 +170,7 @@ impl HeldArms {
 impl HeldState {
     fn has_place(&self, limit: usize, tenant: &TenantId) -> bool {
         let free = limit.saturating_sub(self.stages.len());
-        self.tenants.get(tenant).copied().unwrap_or(0) < free.max(1)
+        self.tenants.get(tenant).copied().unwrap_or(0) + self.of_unknown_tenant < free.max(1)
     }
 
     fn park(&mut self, tenant: TenantId, key: ArmKey) {
@@ -156,13 +182,20 @@ impl HeldState {
     }
 
     fn insert(&mut self, key: ArmKey, tenant: TenantId, stage: Stage) {
-        if self.stages.insert(key, (stage, tenant.clone())).is_none() {
-            *self.tenants.entry(tenant).or_default() += 1;
+        match self.stages.insert(key, (stage, Some(tenant.clone()))) {
+            Some((_, Some(_))) => return,
+            Some((_, None)) => self.of_unknown_tenant -= 1,
+            None => {}
         }
+        *self.tenants.entry(tenant).or_default() += 1;
     }
 
     fn remove(&mut self, key: ArmKey) {
         let Some((_, tenant)) = self.stages.remove(&key) else { return };
+        let Some(tenant) = tenant else {
+            self.of_unknown_tenant -= 1;
+            return;
+        };
         if let Some(count) = self.tenants.get_mut(&tenant) {
             *count -= 1;
             if *count == 0 {
@@ -195,6 +228,29 @@ mod tests {
         // An arm that is due later waits behind the parked ones.
         assert!(held.reserve(arms("acme", 21..22)).is_empty());
         assert_eq!(held.unpark(1), [ArmKey(6)]);
+    }
+
+    #[test]
+    fn tenants_are_unknown_only_while_one_alone_could_hold_as_many() {
+        let held = HeldArms::new(8);
+        let keys = |range: std::ops::Range<i64>| range.map(ArmKey).collect::<Vec<_>>();
+        assert_eq!(held.reserve_for_any(&keys(0..3)), Some(keys(0..3)));
+        assert_eq!(held.reserve_for_any(&keys(2..4)), None, "more than half of the places");
+        assert_eq!(held.reserve_for_any(&keys(2..3)), Some(Vec::new()), "it is held");
+        assert!(
+            !held.begin(ArmKey(2)) && !held.contains(ArmKey(2)),
+            "a reserved arm may be one that was cancelled"
+        );
+        // All three may be of one tenant, which then gets one more.
+        assert_eq!(held.reserve(arms("acme", 3..5)), [ArmKey(3)]);
+        assert_eq!(held.reserve_for_any(&[]), None, "an arm is parked");
+        for key in 0..2 {
+            held.insert(ArmKey(key), &"brook".into(), Stage::Waiting);
+        }
+        held.release(&keys(0..3));
+        assert_eq!(held.unpark(9), [ArmKey(4)], "the others were not of this tenant, or not claimed");
+        let state = held.arms.lock();
+        assert_eq!((state.of_unknown_tenant, state.tenants["brook"]), (0, 2));
     }
 
     #[test]

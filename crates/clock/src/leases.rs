@@ -96,7 +96,12 @@ impl Leases {
 
     /// Claims due arms, as far as their tenants have room. The others are parked.
     pub async fn claim_due(&self, keys: Vec<ArmKey>) -> Result<Vec<Arm>, ledger::Fault> {
-        self.claim(self.held.reserve(self.arms.tenants(keys).await?)).await
+        // Usually there is so much room that the tenants need not be read.
+        let reserved = match self.held.reserve_for_any(&keys) {
+            Some(reserved) => reserved,
+            None => self.held.reserve(self.arms.tenants(keys).await?),
+        };
+        self.claim(reserved).await
     }
 
     /// Claims arms.
@@ -135,7 +140,7 @@ impl Leases {
 
     /// Records the outcome, and retries until the ledger has stored it: an accepted fire must be on record
     /// before anything else happens to the arm. The arm stays held meanwhile, so it does not fire again.
-    pub async fn settle_at_last(&self, arm: &Arm, settled: ArmResult) {
+    pub async fn settle_with_retries(&self, arm: &Arm, settled: ArmResult) {
         let mut pause = TROUBLE;
         while let Err(fault) = self.settle(arm, settled.clone()).await {
             tracing::error!(%fault, job.id = %arm.job, "could not record the outcome of a fire; retrying");
@@ -157,7 +162,7 @@ impl Leases {
         if let Some(due) = next {
             self.heap.push(due);
             if !arm.is_alarm() {
-                self.prewake.consider(&arm.instance, due.next_us);
+                self.prewake.plan_check(&arm.instance, due.next_us);
             }
         }
         Ok(())

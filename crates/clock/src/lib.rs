@@ -48,7 +48,7 @@ pub use clock::{Clock, Parts};
 pub use config::Config;
 pub use fault::Fault;
 pub use metrics::Metrics;
-pub use operator::{CronJobs, JobFilter, JobStanding, ManualFire};
+pub use operator::{CronJobs, JobFilter, JobStatus, ManualFire};
 pub use routes::{OPENAPI, OPERATIONS, render_fire, routes};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.

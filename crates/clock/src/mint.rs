@@ -4,7 +4,9 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 use ledger::Arm;
 use posthouse_time::Moment;
-use posthouse_wire::cron::{CRON_KEY, FireClaims, FireProof, PURPOSE, Stamp, audience, cron_key_message};
+use posthouse_wire::cron::{
+    CRON_KEY, FireClaims, FireProof, PURPOSE, TimedSignature, audience, cron_key_message,
+};
 use vault::{Signer, random_hex};
 
 use crate::Fault;
@@ -28,7 +30,7 @@ pub(crate) fn proof(
         FireProof::PerJobKey => {
             let key = signer.cron_key(&arm.instance, &arm.job);
             let message = cron_key_message(&arm.job, &arm.fire_at);
-            let stamp = Stamp::make(&key, now.seconds(), &message);
+            let stamp = TimedSignature::make(&key, now.seconds(), &message);
             (HeaderName::from_static(CRON_KEY), stamp.header())
         }
     };

@@ -19,7 +19,7 @@ pub type JobFilter = ArmFilter;
 
 /// Pending arm of a job, and how long its agent takes to wake, if that is known.
 #[derive(Clone, Debug)]
-pub struct JobStanding {
+pub struct JobStatus {
     pub arm: Arm,
     pub waking: Option<Duration>,
 }
@@ -61,9 +61,9 @@ impl CronJobs {
         Ok(self.0.arms.arms(filter, at_most).await?)
     }
 
-    pub async fn show(&self, instance: &InstanceId, job: &JobId) -> Result<Option<JobStanding>, Fault> {
+    pub async fn show(&self, instance: &InstanceId, job: &JobId) -> Result<Option<JobStatus>, Fault> {
         let Some(arm) = self.0.arms.pending(instance, job).await? else { return Ok(None) };
-        Ok(Some(JobStanding { waking: self.waking(instance).await?, arm }))
+        Ok(Some(JobStatus { waking: self.waking(instance).await?, arm }))
     }
 
     /// How long an agent takes to wake, if that is known.

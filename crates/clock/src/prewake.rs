@@ -91,7 +91,7 @@ impl Prewake {
     }
 
     /// Plans to check before this due time whether the agent has to be woken.
-    pub fn consider(&self, instance: &InstanceId, next_us: i64) {
+    pub fn plan_check(&self, instance: &InstanceId, next_us: i64) {
         if !self.is_on {
             return;
         }
@@ -185,7 +185,7 @@ mod tests {
         let leases = records.leases();
         let arm = records.arm(&leases, "report", 1000).await;
         for prewake in [&off, &on] {
-            prewake.consider(&records.heron, arm.next_us);
+            prewake.plan_check(&records.heron, arm.next_us);
         }
         assert!(off.planned.lock().is_empty());
         assert_eq!(on.planned.lock().len(), 1);

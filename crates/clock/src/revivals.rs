@@ -48,7 +48,7 @@ impl Revivals {
     }
 
     /// Connecting is a sign of life. Follows the agents that connect until shutdown.
-    pub async fn hear_arrivals(&self, fires: &Fires) -> Result<(), Fault> {
+    pub async fn follow_connecting_agents(&self, fires: &Fires) -> Result<(), Fault> {
         let mut arrivals = fires.arrivals();
         loop {
             tokio::select! {
@@ -80,7 +80,7 @@ mod tests {
         let arm = records.arm(&leases, "report", 0).await;
         let claimed = leases.claim_due(vec![arm.key]).await.unwrap().remove(0);
         assert!(leases.hold(&claimed, Stage::Calling));
-        leases.settle_at_last(&claimed, ArmResult::Dead { attempt: FireAttempt::default() }).await;
+        leases.settle_with_retries(&claimed, ArmResult::Dead { attempt: FireAttempt::default() }).await;
         let before = records.heap.len();
         revivals.sign_of_life(&records.heron).await.unwrap();
         assert_eq!(records.heap.len(), before, "without known trouble nothing is looked up");

@@ -13,9 +13,9 @@ use crate::routes::Console;
 
 /// Check of the admin token, for `/admin` and for other paths that need it, such as `/metrics`.
 #[derive(Clone)]
-pub struct AdminDoor(Authenticator);
+pub struct AdminApi(Authenticator);
 
-impl AdminDoor {
+impl AdminApi {
     pub fn new(authenticator: Authenticator) -> Self {
         Self(authenticator)
     }

@@ -33,9 +33,10 @@ mod problem;
 mod receipts;
 mod routes;
 mod routing;
+mod run_settings;
 mod staleness;
 mod tenants;
 
-pub use auth::AdminDoor;
+pub use auth::AdminApi;
 pub use env::{Env, env};
 pub use routes::{Backup, ChatPageParts, OPENAPI, OPERATIONS, Parts, routes};

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use ledger::MessageTimeline;
 use posthouse_wire::delivery::is_dispatch_id;
-use posthouse_wire::{ActionId, DispatchId, EntryId};
+use posthouse_wire::{ActionId, DispatchId, EntryId, RunId};
 use serde::Serialize;
 
 use crate::problem::AdminProblem;
@@ -31,6 +31,9 @@ struct ShownTimeline {
     linked: Vec<String>,
     /// The dispatch id of a program's message.
     dispatch_id: Option<String>,
+    /// Runs of skills that sent it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<String>,
     steps: Vec<ShownStep>,
 }
 
@@ -54,6 +57,7 @@ fn shown(story: MessageTimeline) -> ShownTimeline {
         message: story.message.map(|message| message.to_string()),
         linked: story.linked,
         dispatch_id: story.dispatch.map(|dispatch| dispatch.to_string()),
+        runs: Vec::new(),
         steps: story.steps.into_iter().map(step).collect(),
     }
 }
@@ -98,6 +102,12 @@ pub(crate) async fn trace(
             stories.extend(console.traces.dispatch(&DispatchId::from(id.as_str())).await?);
         }
     }
+    // A run is traced by everything that it sent.
+    if id.starts_with("run_") {
+        for dispatch in console.runner.runs().records().dispatches_of_run(&RunId::from(id.as_str())).await? {
+            stories.extend(console.traces.dispatch(&dispatch).await?);
+        }
+    }
     if stories.is_empty() {
         return Err(AdminProblem::absent("no_such_message", format!("there is no message `{id}`")));
     }
@@ -109,5 +119,11 @@ pub(crate) async fn trace(
             stories.push(story);
         }
     }
-    Ok(Json(Trace { id, items: stories.into_iter().map(shown).collect() }))
+    let mut items: Vec<ShownTimeline> = stories.into_iter().map(shown).collect();
+    for item in &mut items {
+        let Some(dispatch) = &item.dispatch_id else { continue };
+        let runs = console.runner.runs().records().runs_of_dispatch(&dispatch.as_str().into()).await?;
+        item.runs = runs.into_iter().map(|run| run.run.id.to_string()).collect();
+    }
+    Ok(Json(Trace { id, items }))
 }

@@ -137,7 +137,9 @@ impl From<workshop::Fault> for AdminProblem {
     fn from(fault: workshop::Fault) -> Self {
         match fault {
             workshop::Fault::Ledger(fault) => fault.into(),
-            fault @ (workshop::Fault::Io(_) | workshop::Fault::Stopped) => AdminProblem::fault(&fault, false),
+            fault @ (workshop::Fault::Io(_) | workshop::Fault::Vault(_) | workshop::Fault::Stopped) => {
+                AdminProblem::fault(&fault, false)
+            }
         }
     }
 }

@@ -17,13 +17,13 @@ use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use relay::Relay;
-use workshop::Workshop;
+use workshop::{SkillRunner, Workshop};
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminDoor, access, agents, aliases, approval_keys, audit, auth, backup, bindings, bots, capabilities,
+    AdminApi, access, agents, aliases, approval_keys, audit, auth, backup, bindings, bots, capabilities,
     claims, clients, connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing,
-    tenants,
+    run_settings, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -48,7 +48,8 @@ pub struct Parts {
     pub clock: Clock,
     pub post: Post,
     pub workshop: Workshop,
-    pub admin: AdminDoor,
+    pub runner: SkillRunner,
+    pub admin: AdminApi,
     pub audit: Arc<dyn Audit>,
     pub usage: Arc<dyn Usage>,
     pub uses: Arc<dyn CapabilityUses>,
@@ -119,6 +120,11 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/aliases", || get(aliases::list)),
     Endpoint::closed("POST", "/admin/aliases", || post(aliases::create)),
     Endpoint::closed("DELETE", "/admin/aliases/{tenant}/{name}", || delete(aliases::remove)),
+    Endpoint::closed("GET", "/admin/run-settings/{tenant}", || get(run_settings::show)),
+    Endpoint::closed("PATCH", "/admin/run-settings/{tenant}", || patch(run_settings::change)),
+    Endpoint::closed("GET", "/admin/secrets", || get(run_settings::secrets)),
+    Endpoint::closed("POST", "/admin/secrets", || post(run_settings::set_secret)),
+    Endpoint::closed("DELETE", "/admin/secrets/{tenant}/{name}", || delete(run_settings::remove_secret)),
     Endpoint::closed("GET", "/admin/approval-keys", || get(approval_keys::list)),
     Endpoint::closed("POST", "/admin/approval-keys", || post(approval_keys::add)),
     Endpoint::closed("DELETE", "/admin/approval-keys/{tenant}/{key}", || delete(approval_keys::revoke)),

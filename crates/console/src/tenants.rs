@@ -8,9 +8,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
 use ledger::{Removed, SkillSettingsChange, Tenant, TenantStorage};
-use posthouse_wire::TenantId;
+use posthouse_wire::{Secret, TenantId};
 use serde::{Deserialize, Serialize};
-use workshop::SettingsRefusal;
+use workshop::{EndpointSecrets, SettingsRefusal};
 
 use self::limits::{LimitChanges, ShownLimit};
 use crate::audit::{CreatedResponse, made};
@@ -53,10 +53,18 @@ pub(crate) struct TenantWithAgents {
     media_used_bytes: i64,
     media_limit_bytes: i64,
     media_limit: LimitFrom,
+    /// The same for the tenant's data, if it is in the server's own store.
+    data_used_bytes: i64,
+    data_limit_bytes: i64,
+    data_limit: LimitFrom,
     limits: BTreeMap<&'static str, ShownLimit>,
     approval: ApprovalSetting,
     agents_may_approve: bool,
     skill_store: String,
+    data_store: String,
+    /// What is wrong with its stores. Only the answer to a change of a store has it, because it asks them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    store_problems: Vec<String>,
 }
 
 /// What a skill needs to be approved.
@@ -119,6 +127,20 @@ pub(crate) struct TenantChange {
     agents_may_approve: Option<bool>,
     #[serde(default)]
     skill_store: Option<String>,
+    /// Secrets of a skill store at a URL.
+    #[serde(default)]
+    skill_store_authorization: Option<Secret>,
+    #[serde(default)]
+    skill_store_hmac_secret: Option<Secret>,
+    #[serde(default)]
+    data_store: Option<String>,
+    /// Secrets of a data store at a URL.
+    #[serde(default)]
+    data_store_authorization: Option<Secret>,
+    #[serde(default)]
+    data_store_hmac_secret: Option<Secret>,
+    #[serde(default)]
+    data_bytes: Option<StorageBytes>,
 }
 
 /// Storage limit of a tenant.
@@ -210,11 +232,14 @@ impl Parts {
         let own = quotas.own_limits(&tenant.id).await?;
         let limits = limits::shown(&quotas.limits(&tenant.id).await, &own, quotas.used(&tenant.id).await);
         let (storage, media) = (self.usage.of_tenant(&tenant.id), self.usage.media_of_tenant(&tenant.id));
+        let data = self.usage.data_of_tenant(&tenant.id);
         let (skills, _) = self.workshop.approval_keys().settings(&tenant.id).await?;
         Ok(TenantWithAgents {
             approval: if skills.signed { ApprovalSetting::Signed } else { ApprovalSetting::Open },
             agents_may_approve: skills.agents_may_approve,
             skill_store: skills.store,
+            data_store: skills.data_store,
+            store_problems: Vec::new(),
             tenant: shown(tenant),
             agents,
             peer_post,
@@ -225,6 +250,9 @@ impl Parts {
             media_used_bytes: media.used,
             media_limit_bytes: media.limit,
             media_limit: LimitFrom::of(media),
+            data_used_bytes: data.used,
+            data_limit_bytes: data.limit,
+            data_limit: LimitFrom::of(data),
             limits,
         })
     }
@@ -274,12 +302,26 @@ pub(crate) async fn change(
         signed: change.approval.map(|approval| matches!(approval, ApprovalSetting::Signed)),
         agents_may_approve: change.agents_may_approve,
         store: change.skill_store,
+        data_store: change.data_store,
+        secrets: Vec::new(),
     };
-    if skills != SkillSettingsChange::default() {
-        let changed = console.workshop.approval_keys().change(&tenant.id, skills).await?;
+    let for_skills = EndpointSecrets {
+        authorization: change.skill_store_authorization,
+        hmac_secret: change.skill_store_hmac_secret,
+    };
+    let for_data = EndpointSecrets {
+        authorization: change.data_store_authorization,
+        hmac_secret: change.data_store_hmac_secret,
+    };
+    let changes_store =
+        skills.store.is_some() || skills.data_store.is_some() || for_skills.is_some() || for_data.is_some();
+    if changes_store || skills != SkillSettingsChange::default() {
+        let keys = console.workshop.approval_keys();
+        let changed = keys.change_with_secrets(&tenant.id, skills, for_skills, for_data).await?;
         changed.map_err(|refusal| match refusal {
             SettingsRefusal::NoTenant => no_tenant(&tenant.name),
             SettingsRefusal::BadStore(why) => AdminProblem::unfit("bad_skill_store", why),
+            SettingsRefusal::BadDataStore(why) => AdminProblem::unfit("bad_data_store", why),
         })?;
     }
     if !limits.is_empty() && !console.identity.quotas.set_limits(&tenant.id, limits).await? {
@@ -302,7 +344,15 @@ pub(crate) async fn change(
         let bytes = media.limit("bad_media_bytes", "`media_bytes` must not be negative")?;
         console.usage.set_media_limit(&tenant.id, bytes).await?;
     }
-    Ok(Json(console.tenant_with_agents(&tenant).await?))
+    if let Some(data) = change.data_bytes {
+        let bytes = data.limit("bad_data_bytes", "`data_bytes` must not be negative")?;
+        console.usage.set_data_limit(&tenant.id, bytes).await?;
+    }
+    let mut shown = console.tenant_with_agents(&tenant).await?;
+    if changes_store {
+        shown.store_problems = console.workshop.approval_keys().problems(&tenant.id).await?;
+    }
+    Ok(Json(shown))
 }
 
 /// Issues an access token for the post, so that the operator can write to agents without a credential of the

@@ -55,23 +55,34 @@ impl Albums {
 
     /// The arrivals to be judged now: this one, and the parts of its album that waited for it. All of them are addressed
     /// if one is.
-    pub fn complete(&self, on: &BotRef, mut arrival: Arrival) -> Vec<Arrival> {
-        let Some(key) = key(on, &arrival) else { return vec![arrival] };
+    pub fn complete(
+        &self,
+        on: &BotRef,
+        mut arrival: Box<Arrival>,
+    ) -> impl Iterator<Item = Box<Arrival>> + use<> {
+        let waited = match key(on, &arrival) {
+            Some(key) => self.join(key, &mut arrival),
+            None => Vec::new(),
+        };
+        waited.into_iter().map(Box::new).chain(std::iter::once(arrival))
+    }
+
+    /// Joins an arrival with its album. Returns the parts that waited for it.
+    fn join(&self, key: AlbumKey, arrival: &mut Arrival) -> Vec<Arrival> {
         let mut albums = self.albums.lock();
         if !arrival.addressed {
             arrival.addressed = albums.get(&key).is_some_and(|album| album.addressed && self.is_open(album));
-            return vec![arrival];
+            return Vec::new();
         }
         let album = self.entry(&mut albums, key);
         album.addressed = true;
-        let mut parts = std::mem::take(&mut album.waiting);
-        parts.iter_mut().for_each(|part| part.addressed = true);
-        parts.push(arrival);
-        parts
+        let mut waited = std::mem::take(&mut album.waiting);
+        waited.iter_mut().for_each(|part| part.addressed = true);
+        waited
     }
 
     /// Lets a part wait that was not addressed. Returns it if another part made its album addressed meanwhile.
-    pub fn wait(&self, on: &BotRef, mut arrival: Arrival) -> Option<Arrival> {
+    pub fn wait(&self, on: &BotRef, mut arrival: Box<Arrival>) -> Option<Box<Arrival>> {
         let key = key(on, &arrival)?;
         let mut albums = self.albums.lock();
         let album = self.entry(&mut albums, key);
@@ -81,7 +92,7 @@ impl Albums {
         }
         // A repeat of the platform is the same part.
         if album.waiting.len() < PARTS && album.waiting.iter().all(|part| part.dedup != arrival.dedup) {
-            album.waiting.push(arrival);
+            album.waiting.push(*arrival);
         }
         None
     }
@@ -147,18 +158,8 @@ mod tests {
         let mut event = Event::default();
         event.source.chat_id = Some(chat.into());
         event.source.user_id = Some(author.into());
-        Arrival {
-            event,
-            capabilities: Vec::new(),
-            dedup: format!("{album}-{number}").into(),
-            addressed,
-            path: None,
-            references: Vec::new(),
-            press: None,
-            forward: None,
-            album: Some(album.to_owned()),
-            received: Moment::default(),
-        }
+        let arrival = Arrival::new(event, format!("{album}-{number}"), Moment::default());
+        Arrival { addressed, album: Some(album.to_owned()), ..arrival }
     }
 
     fn on(bot: &str) -> BotRef {
@@ -170,32 +171,36 @@ mod tests {
         (Albums::new(clock.clone()), clock)
     }
 
+    fn complete(albums: &Albums, on: &BotRef, arrival: Arrival) -> Vec<Arrival> {
+        albums.complete(on, Box::new(arrival)).map(|part| *part).collect()
+    }
+
     #[test]
     fn an_album_is_addressed_if_one_of_its_parts_is_in_whatever_order_they_come() {
         let (albums, clock) = albums();
         let bot = on("b");
         for number in [1, 2, 2] {
-            let parts = albums.complete(&bot, part("c", "ann", "a", number, false));
+            let parts = complete(&albums, &bot, part("c", "ann", "a", number, false));
             assert_eq!((parts.len(), parts[0].addressed), (1, false));
-            assert!(parts.into_iter().all(|part| albums.wait(&bot, part).is_none()));
+            assert!(parts.into_iter().all(|part| albums.wait(&bot, Box::new(part)).is_none()));
         }
-        let parts = albums.complete(&bot, part("c", "ann", "a", 3, true));
+        let parts = complete(&albums, &bot, part("c", "ann", "a", 3, true));
         let dedups: Vec<_> = parts.iter().map(|part| part.dedup.to_string()).collect();
         assert_eq!(dedups, ["a-1", "a-2", "a-3"]);
         assert!(parts.iter().all(|part| part.addressed));
-        assert!(albums.complete(&bot, part("c", "ann", "a", 4, false))[0].addressed);
+        assert!(complete(&albums, &bot, part("c", "ann", "a", 4, false))[0].addressed);
         // It was judged while another part came.
-        assert!(albums.wait(&bot, part("c", "ann", "a", 5, false)).unwrap().addressed);
+        assert!(albums.wait(&bot, Box::new(part("c", "ann", "a", 5, false))).unwrap().addressed);
         for other in [
             part("d", "ann", "a", 1, false),
             part("c", "eve", "a", 1, false),
             part("c", "ann", "z", 1, false),
         ] {
-            assert!(!albums.complete(&bot, other)[0].addressed);
+            assert!(!complete(&albums, &bot, other)[0].addressed);
         }
-        assert!(!albums.complete(&on("other"), part("c", "ann", "a", 1, false))[0].addressed);
+        assert!(!complete(&albums, &on("other"), part("c", "ann", "a", 1, false))[0].addressed);
         clock.wind(COMPLETE_WITHIN);
-        assert!(!albums.complete(&bot, part("c", "ann", "a", 6, false))[0].addressed);
+        assert!(!complete(&albums, &bot, part("c", "ann", "a", 6, false))[0].addressed);
     }
 
     #[test]
@@ -203,7 +208,7 @@ mod tests {
         let (albums, clock) = albums();
         let waits = |bot: &str, chat: &str, album: &str, number| {
             clock.wind(Duration::from_millis(1));
-            albums.wait(&on(bot), part(chat, "ann", album, number, false));
+            albums.wait(&on(bot), Box::new(part(chat, "ann", album, number, false)));
         };
         waits("quiet", "c", "a", 1);
         for number in 0..100 {
@@ -215,8 +220,8 @@ mod tests {
             }
         }
         assert_eq!(albums.albums.lock().len(), ALBUMS);
-        assert_eq!(albums.complete(&on("quiet"), part("c", "ann", "a", 2, true)).len(), 2);
-        assert_eq!(albums.complete(&on("quiet"), part("other", "ann", "long", 200, true)).len(), PARTS + 1);
+        assert_eq!(complete(&albums, &on("quiet"), part("c", "ann", "a", 2, true)).len(), 2);
+        assert_eq!(complete(&albums, &on("quiet"), part("other", "ann", "long", 200, true)).len(), PARTS + 1);
         for number in 0..10 {
             waits("quiet", "c", &format!("album-{number}"), 1);
         }

@@ -98,7 +98,7 @@ impl AskedPrompts {
 
     /// Records the answer, after the press is stored. A repeat of the same press may be handed over before that.
     pub async fn answered(&self, prompt: &ShownPrompt, token: &PromptToken) -> Result<(), Fault> {
-        self.0.press(&prompt.on, &prompt.chat, &prompt.message, &token.option).await?;
+        self.0.press(prompt, &token.option).await?;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use vault::Credentials;
 
 use crate::bots::OpenedBot;
-use crate::platform::PlatformBot;
+use crate::platform::{BotField, FieldPresence, PlatformBot, is_placeholder};
 use crate::{Edge, Fault};
 
 /// A new bot, as the operator describes it.
@@ -30,14 +30,67 @@ pub enum BotNotChanged {
     UnknownPlatform(String),
     #[error("`{0}` is not a valid bot id: use at most 64 letters, digits, dots, dashes and underscores")]
     BadId(String),
-    #[error("the bot's secret `{0}` is missing")]
-    Missing(&'static str),
+    #[error("the bot's {0} is missing")]
+    Missing(MissingField),
+    #[error("the bot's secret `{0}` is a placeholder of an example, not a secret")]
+    Placeholder(&'static str),
     #[error("{0}")]
     Refused(String),
     #[error("bot {0}:{1} already exists")]
     Taken(String, String),
     #[error("there is no bot {0}:{1}")]
     Absent(String, String),
+}
+
+/// A field that a bot needs and does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingField {
+    pub name: &'static str,
+    pub secret: bool,
+}
+
+impl std::fmt::Display for MissingField {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.secret { "secret" } else { "setting" };
+        write!(out, "{kind} `{}`", self.name)
+    }
+}
+
+impl BotNotChanged {
+    fn missing(field: &BotField) -> Self {
+        BotNotChanged::Missing(MissingField { name: field.name, secret: field.secret })
+    }
+}
+
+/// Generates the field if the platform allows that, and refuses a bot that lacks it otherwise.
+fn fill(bot: &mut OpenedBot, field: &BotField) -> Result<Result<(), BotNotChanged>, Fault> {
+    let given = match field.secret {
+        true => bot.credentials.get(field.name).map(|secret| secret.expose()).filter(|text| !text.is_empty()),
+        false => bot.setting(field.name),
+    };
+    if given.is_some_and(|text| field.secret && is_placeholder(text)) {
+        return Ok(Err(BotNotChanged::Placeholder(field.name)));
+    }
+    match field.presence {
+        _ if given.is_some() => {}
+        FieldPresence::Optional => {}
+        FieldPresence::NeededWith { setting, word } => {
+            let list = bot.setting(setting).unwrap_or_default();
+            if list.split(',').any(|listed| listed.trim() == word) {
+                return Ok(Err(BotNotChanged::missing(field)));
+            }
+        }
+        FieldPresence::Required => return Ok(Err(BotNotChanged::missing(field))),
+        FieldPresence::Generated if field.secret => {
+            let made: Secret = vault::random_hex(32)?;
+            bot.credentials.insert(field.name, made);
+        }
+        FieldPresence::Generated => {
+            let made: Secret = vault::random_hex(16)?;
+            bot.settings.insert(field.name.to_owned(), made.expose().into());
+        }
+    }
+    Ok(Ok(()))
 }
 
 impl Edge {
@@ -53,14 +106,9 @@ impl Edge {
             settings: draft.settings,
             credentials: draft.credentials,
         };
-        for need in platform.required_secrets() {
-            match bot.credentials.get(need.name) {
-                Some(secret) if !secret.is_empty() => {}
-                _ if need.generated => {
-                    let made: Secret = vault::random_hex(32)?;
-                    bot.credentials.insert(need.name, made);
-                }
-                _ => return Ok(Err(BotNotChanged::Missing(need.name))),
+        for field in platform.fields() {
+            if let Err(refusal) = fill(&mut bot, field)? {
+                return Ok(Err(refusal));
             }
         }
         let PlatformBot { id, settings } = match platform.check_credentials(&bot).await {
@@ -81,7 +129,7 @@ impl Edge {
             platform: bot.platform.clone(),
             id: bot.id.clone(),
             shared: bot.shared,
-            principals: PrincipalPolicy::open(draft.open),
+            principals: PrincipalPolicy::open(draft.open || platform.proves_senders()),
             settings: Value::Object(bot.settings.clone()).to_string(),
             created: self.0.timepiece.now(),
         };
@@ -105,10 +153,13 @@ impl Edge {
             return Ok(Err(BotNotChanged::UnknownPlatform(bot_ref.platform.to_string())));
         };
         let mut draft = OpenedBot::clone(&bot);
-        for need in platform.required_secrets() {
-            match secrets.get(need.name) {
-                Some(secret) if secret.is_empty() => return Ok(Err(BotNotChanged::Missing(need.name))),
-                Some(secret) => draft.credentials.insert(need.name, secret.clone()),
+        for field in platform.fields().iter().filter(|field| field.secret) {
+            match secrets.get(field.name) {
+                Some(secret) if secret.is_empty() => return Ok(Err(BotNotChanged::missing(field))),
+                Some(secret) if is_placeholder(secret.expose()) => {
+                    return Ok(Err(BotNotChanged::Placeholder(field.name)));
+                }
+                Some(secret) => draft.credentials.insert(field.name, secret.clone()),
                 None => {}
             }
         }

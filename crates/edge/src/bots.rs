@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use ledger::{BotRef, Roster};
 use moka::sync::Cache;
 use posthouse_wire::{BotId, Platform as PlatformName, id};
@@ -52,7 +53,7 @@ const ABSENT_FOR: Duration = Duration::from_secs(600);
 pub struct Bots {
     roster: Arc<dyn Roster>,
     vault: Vault,
-    open: Arc<DashMap<BotRef, Arc<OpenedBot>>>,
+    open: Arc<DashMap<BotRef, Arc<OpenedBot>, RandomState>>,
     /// Placeholders for bots that somebody asked for and that do not exist.
     absent: Cache<BotRef, Arc<OpenedBot>>,
     /// Counts every removal from the cache.

@@ -2,14 +2,50 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::discord::Discord;
+use crate::slack::Slack;
 use crate::telegram::Telegram;
+use crate::twilio::Twilio;
+use crate::whatsapp::WhatsApp;
 
 /// `[platforms]`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    pub discord: DiscordConfig,
+    pub slack: SlackConfig,
     pub telegram: TelegramConfig,
+    pub twilio: TwilioConfig,
     pub web: WebConfig,
+    pub whatsapp_cloud: WhatsAppConfig,
+}
+
+/// `[platforms.discord]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiscordConfig {
+    /// Base URL of the HTTP API. It can be a stand-in on loopback. Default `https://discord.com/api/v10`.
+    pub api_base_url: String,
+}
+
+impl Default for DiscordConfig {
+    fn default() -> Self {
+        Self { api_base_url: Discord::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.slack]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlackConfig {
+    /// Base URL of the Web API. It can be a stand-in on loopback. Default `https://slack.com/api`.
+    pub api_base_url: String,
+}
+
+impl Default for SlackConfig {
+    fn default() -> Self {
+        Self { api_base_url: Slack::API_BASE.to_owned() }
+    }
 }
 
 /// `[platforms.telegram]`
@@ -23,6 +59,40 @@ pub struct TelegramConfig {
 impl Default for TelegramConfig {
     fn default() -> Self {
         Self { api_base_url: Telegram::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.twilio]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TwilioConfig {
+    /// Base URL of the REST API. It can be a stand-in on loopback. Default `https://api.twilio.com`.
+    pub api_base_url: String,
+}
+
+impl Default for TwilioConfig {
+    fn default() -> Self {
+        Self { api_base_url: Twilio::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.whatsapp_cloud]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WhatsAppConfig {
+    /// Base URL of the Graph API, without its version. It can be a stand-in on loopback. Default
+    /// `https://graph.facebook.com`.
+    pub api_base_url: String,
+    /// Version of the Graph API. Default `v26.0`.
+    pub graph_version: String,
+}
+
+impl Default for WhatsAppConfig {
+    fn default() -> Self {
+        Self {
+            api_base_url: WhatsApp::API_BASE.to_owned(),
+            graph_version: WhatsApp::GRAPH_VERSION.to_owned(),
+        }
     }
 }
 

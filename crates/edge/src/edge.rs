@@ -1,11 +1,12 @@
 //! The handle of the edge: starts and stops the event source of every bot.
 
+mod serving;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use identity::{Identity, RosterChange};
-use ledger::{BotRef, DeadBots, Prompts, Threads};
+use ledger::{BotRef, DeadBots, EventFeeds, PersonChats, Prompts, Threads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use relay::Relay;
@@ -13,24 +14,22 @@ use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
+use crate::announced_commands::AnnouncedCommands;
 use crate::asked_prompts::AskedPrompts;
 use crate::bot_health::BotHealth;
+use crate::bot_uses::BotUses;
 use crate::bots::{Bots, OpenedBot};
+use crate::chat_capabilities::ChatCapabilities;
 use crate::chat_visibility::PlatformVisibility;
-use crate::intake::Intake;
+use crate::edit_streams::EditStreams;
+use crate::intake::{IncomingRecords, Intake};
+use crate::known_people::KnownPeople;
+use crate::mapped_hosts::MappedHosts;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 use crate::own_threads::OwnThreads;
-use crate::platform::{BotTrouble, EventDelivery, Platform};
+use crate::platform::{EventDelivery, Platform, door_url};
 use crate::staleness::StaleMessages;
-
-/// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Time between two checks of the credential of a dead bot.
-const DEAD_BOT_CHECK: Duration = Duration::from_secs(15 * 60);
-/// Shortest time between two checks of a credential that works after all.
-const DOUBT_PAUSE: Duration = Duration::from_secs(30);
 
 /// The parts the edge is built from. No other plane gets the vault.
 pub struct Parts {
@@ -38,6 +37,8 @@ pub struct Parts {
     pub vault: Vault,
     pub relay: Relay,
     pub dead_bots: Arc<dyn DeadBots>,
+    pub event_feeds: Arc<dyn EventFeeds>,
+    pub person_chats: Arc<dyn PersonChats>,
     pub timepiece: Timepiece,
     pub platforms: Vec<Arc<dyn Platform>>,
     pub prompts: Arc<dyn Prompts>,
@@ -58,12 +59,18 @@ pub(crate) struct Inner {
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
+    pub bot_uses: BotUses,
     pub prompts: AskedPrompts,
     pub threads: OwnThreads,
     stale_messages: StaleMessages,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
-    pub public_url: String,
+    pub public_url: Arc<str>,
+    pub chat_capabilities: ChatCapabilities,
+    pub edit_streams: EditStreams,
+    commands: AnnouncedCommands,
+    hosts: MappedHosts,
+    event_feeds: Arc<dyn EventFeeds>,
     /// Bots whose event source is running.
     sources: Mutex<HashMap<BotRef, EventSource>>,
     closing: CancellationToken,
@@ -80,7 +87,8 @@ impl Edge {
     pub fn new(parts: Parts) -> Self {
         let metrics = Arc::<Metrics>::default();
         let health = BotHealth::new(parts.dead_bots, Arc::clone(&metrics), parts.timepiece.clone());
-        let notices = Notices::new(parts.timepiece.clone(), health.clone());
+        let bot_uses = BotUses::new(parts.vault.clone());
+        let notices = Notices::new(parts.timepiece.clone(), health.clone(), bot_uses.clone());
         let bots = Bots::new(Arc::clone(parts.identity.roster.records()), parts.vault.clone());
         let stale_messages = StaleMessages {
             relay: parts.relay.clone(),
@@ -90,28 +98,41 @@ impl Edge {
         };
         let (prompts, threads) = (AskedPrompts::new(parts.prompts), OwnThreads::new(parts.threads));
         let gate = parts.identity.gate.clone();
+        let chat_capabilities = ChatCapabilities::new(parts.vault.clone());
         let edge = Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots,
             stale_messages,
             intake: Intake::new(
                 parts.vault.clone(),
-                parts.relay.clone(),
+                &parts.relay,
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
-                (prompts.clone(), threads.clone()),
+                IncomingRecords {
+                    feeds: Arc::clone(&parts.event_feeds),
+                    chat_capabilities: chat_capabilities.clone(),
+                    prompts: prompts.clone(),
+                    threads: threads.clone(),
+                    people: KnownPeople::new(parts.person_chats),
+                },
                 &parts.timepiece,
             ),
             health,
+            bot_uses,
             prompts,
             threads,
             identity: parts.identity,
             vault: parts.vault,
             relay: parts.relay,
             metrics,
-            timepiece: parts.timepiece,
-            public_url: parts.public_url,
+            timepiece: parts.timepiece.clone(),
+            public_url: parts.public_url.into(),
+            commands: AnnouncedCommands::new(Arc::clone(&parts.event_feeds), parts.timepiece.clone()),
+            hosts: MappedHosts::default(),
+            event_feeds: parts.event_feeds,
+            chat_capabilities,
+            edit_streams: EditStreams::new(parts.timepiece),
             sources: Mutex::default(),
             closing: CancellationToken::new(),
         }));
@@ -134,6 +155,7 @@ impl Edge {
                 () = &mut expiring => return Ok(()),
                 changed = roster.changed() => match changed {
                     Some(RosterChange::Bot(bot_ref)) => self.follow_bot(&bot_ref).await?,
+                    Some(RosterChange::Commands(bot_ref)) => self.0.commands.may_have_changed(&bot_ref),
                     Some(
                         RosterChange::Tenant(_)
                         | RosterChange::Agent(_)
@@ -166,6 +188,11 @@ impl Edge {
         &self.0.health
     }
 
+    /// Host names that are mapped to bots.
+    pub fn hosts(&self) -> &MappedHosts {
+        &self.0.hosts
+    }
+
     pub fn intake(&self) -> &Intake {
         &self.0.intake
     }
@@ -179,12 +206,27 @@ impl Edge {
     pub fn door(&self, bot: &OpenedBot) -> Option<String> {
         let platform = self.platform(bot.platform.as_str())?;
         let reaches = self.0.public_url.starts_with("https://") || platform.is_neighbour(bot);
-        reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
+        reaches.then(|| door_url(&self.0.public_url, bot))
+    }
+
+    /// The way in which a bot gets its events. `None` for a platform that this server does not have.
+    pub fn delivery(&self, bot: &OpenedBot) -> Option<EventDelivery> {
+        let platform = self.platform(bot.platform.as_str())?;
+        Some(platform.delivery(bot, self.door(bot).as_deref()))
+    }
+
+    /// What the operator must do at the platform, one sentence each.
+    pub fn setup_steps(&self, bot: &OpenedBot) -> Vec<String> {
+        let platform = self.platform(bot.platform.as_str());
+        platform.map(|platform| platform.setup_steps(bot, self.door(bot).as_deref())).unwrap_or_default()
     }
 
     async fn follow_bot(&self, bot_ref: &BotRef) -> Result<(), Fault> {
         match self.0.bots.open_again(bot_ref).await? {
-            Some(bot) => self.start(bot).await,
+            Some(bot) => {
+                self.start(bot).await;
+                self.0.commands.may_have_changed(bot_ref);
+            }
             None => {
                 self.stop(bot_ref);
                 self.0.health.forget(bot_ref);
@@ -200,13 +242,16 @@ impl Edge {
         self.0.sources.lock().retain(|bot_ref, source| {
             let stays = left.contains(bot_ref);
             if !stays {
+                self.0.hosts.map(bot_ref, None);
                 source.stop.cancel();
                 self.0.health.forget(bot_ref);
             }
             stays
         });
         for bot in bots {
+            let bot_ref = bot.bot_ref();
             self.start(bot).await;
+            self.0.commands.may_have_changed(&bot_ref);
         }
         Ok(())
     }
@@ -215,6 +260,7 @@ impl Edge {
     /// changed since it was started.
     async fn start(&self, bot: Arc<OpenedBot>) {
         let Some(platform) = self.platform(bot.platform.as_str()).cloned() else { return };
+        self.0.hosts.map(&bot.bot_ref(), platform.host_of(&bot));
         let stop = self.0.closing.child_token();
         {
             let mut sources = self.0.sources.lock();
@@ -232,115 +278,9 @@ impl Edge {
 
     /// Stops the event source of a bot, if it has one.
     pub(crate) fn stop(&self, bot: &BotRef) {
+        self.0.hosts.map(bot, None);
         if let Some(source) = self.0.sources.lock().remove(bot) {
             source.stop.cancel();
-        }
-    }
-
-    /// Gets the events of a bot while its credential is accepted, until `stop`.
-    async fn serve(&self, platform: &Arc<dyn Platform>, bot: &Arc<OpenedBot>, stop: &CancellationToken) {
-        let on = bot.bot_ref();
-        // A bot that was dead before a restart is checked at once.
-        let mut pause = Duration::ZERO;
-        loop {
-            if self.0.health.is_dead(&on) {
-                let accepted = stop.run_until_cancelled(self.until_accepted(platform, bot, pause)).await;
-                if accepted.is_none() {
-                    return;
-                }
-                if let Err(fault) = self.0.health.mark_working(&on).await {
-                    tracing::error!(%fault, "could not store that a dead bot works again");
-                    pause = DEAD_BOT_CHECK;
-                    continue;
-                }
-            }
-            let stop_events = stop.child_token();
-            let events = self.receive_events(platform, bot, &stop_events);
-            tokio::pin!(events);
-            let why = tokio::select! {
-                why = self.until_refused(platform, bot) => why,
-                () = &mut events => return,
-            };
-            // The source stops between two events, never inside one.
-            stop_events.cancel();
-            events.await;
-            self.0.health.mark_dead(&on, why, stop).await;
-            pause = DEAD_BOT_CHECK;
-        }
-    }
-
-    /// Registers a bot and gets its events until `stop`. Returns at once for a platform without credentials, whose
-    /// events arise in this server.
-    async fn receive_events(
-        &self,
-        platform: &Arc<dyn Platform>,
-        bot: &Arc<OpenedBot>,
-        stop: &CancellationToken,
-    ) {
-        let Some(delivery) = stop.run_until_cancelled(self.register(platform, bot)).await else { return };
-        match delivery {
-            EventDelivery::Fetched => {
-                platform.fetch(Arc::clone(bot), self.0.intake.clone(), stop.clone()).await;
-            }
-            EventDelivery::Pushed if platform.required_secrets().is_empty() => {}
-            EventDelivery::Pushed => stop.cancelled().await,
-        }
-    }
-
-    /// Waits until the platform does not accept the bot's credential. Returns its answer.
-    async fn until_refused(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot) -> String {
-        loop {
-            platform.credential_doubted(bot).await;
-            match platform.check_credentials(bot).await {
-                Err(BotTrouble::CredentialRefused(why)) => return why,
-                Ok(_) => {
-                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), "the platform refused a call of a bot as unauthorized, but accepts its credential");
-                }
-                Err(BotTrouble::Other(trouble)) => {
-                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), trouble, "could not check the credential of a bot after a refused call");
-                }
-            }
-            self.0.timepiece.after(DOUBT_PAUSE).await;
-        }
-    }
-
-    /// Waits until the platform accepts the bot's credential.
-    async fn until_accepted(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot, mut pause: Duration) {
-        loop {
-            self.0.timepiece.after(pause).await;
-            if platform.check_credentials(bot).await.is_ok() {
-                tracing::info!(bot.id = %bot.id, platform = platform.name(), "the platform accepts the credential of a dead bot again");
-                return;
-            }
-            pause = DEAD_BOT_CHECK;
-        }
-    }
-
-    /// Registers a bot with its platform. Retries until that succeeds, because a bot without its webhook would get no
-    /// messages.
-    async fn register(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot) -> EventDelivery {
-        let door = self.door(bot);
-        if door.is_none() && bot.setting("mode") == Some("webhook") {
-            tracing::warn!(bot.id = %bot.id, platform = platform.name(), "the platform cannot call this server, so the bot polls; to use its webhook, set server.public_url to an https address");
-        }
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match platform.register(bot, door.as_deref()).await {
-                Ok(delivery) => {
-                    if !platform.required_secrets().is_empty() {
-                        let how = if delivery == EventDelivery::Pushed { "webhook" } else { "polling" };
-                        tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is registered with its platform and gets events by {how}");
-                    }
-                    return delivery;
-                }
-                // Its credential is checked now, and that check is logged.
-                Err(BotTrouble::CredentialRefused(_)) => {}
-                Err(BotTrouble::Other(trouble)) => {
-                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), trouble, "could not register a bot with its platform; trying again");
-                }
-            }
-            self.0.timepiece.after(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::BotRef;
+use ledger::{BotRef, RouteTo};
 use posthouse_wire::{Action, Descriptor, Outcome};
 use relay::{
     EgressResult, FetchedMedia, FileNotAvailable, MediaSource, MediaWriter, NotFetched, PermittedAction,
 };
 
 use crate::asked_prompts::AskedPrompts;
+use crate::bot_uses::UsePurpose;
 use crate::bots::OpenedBot;
 use crate::own_threads::OwnThreads;
 use crate::platform::{Platform, StoredMedia};
@@ -64,10 +65,14 @@ impl relay::Egress for Edge {
             return Outcome::failed(CREDENTIAL_REFUSED).into();
         }
         match self.0.bots.find(&permitted.on).await {
-            // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
             Ok(Some(bot)) => match &permitted.action {
                 Action::SendMedia { .. } => self.send_media(&**platform, &bot, permitted).await,
-                _ => self.carry_as(platform, &bot, permitted.without_cursor()).await,
+                Action::Edit { chat_id, .. } => {
+                    let limits = platform.edit_limits(chat_id);
+                    let carry = |permitted| self.carry_as(platform, &bot, permitted);
+                    self.0.edit_streams.carry(limits, permitted, carry).await
+                }
+                _ => self.carry_as(platform, &bot, permitted).await,
             },
             Ok(None) => Outcome::egress_declined(permitted.on.platform.as_str()).into(),
             Err(fault) => {
@@ -90,25 +95,21 @@ impl Edge {
         let Some(called) = platform.media_call() else {
             return platform.fetch_media(bot, reference, into).await;
         };
-        let (vault, (tenant, agent)) = (&self.0.vault, into.owner());
-        let begun = match vault.begin_bot_use(tenant, agent, into.entry(), &bot.platform).await {
-            Ok(begun) => begun,
-            Err(fault) => {
-                tracing::error!(%fault, "could not record the use of a bot, so an attachment was not fetched");
-                return Err(NotFetched::NoAnswer);
-            }
+        let (tenant, instance) = into.owner();
+        let agent = RouteTo { tenant: tenant.clone(), instance: instance.clone() };
+        let purpose = UsePurpose { agent, entry: into.entry().cloned() };
+        let fetching = platform.fetch_media(bot, reference, into);
+        let outcome = |fetched: &Result<FetchedMedia, NotFetched>| {
+            let outcome = match fetched {
+                Ok(_) => "ok",
+                Err(NotFetched::Gone) => "the file is not there",
+                Err(NotFetched::NoAnswer) => "no answer",
+                Err(NotFetched::NotKept(_)) => "the file was not stored",
+            };
+            outcome.to_owned()
         };
-        let fetched = platform.fetch_media(bot, reference, into).await;
-        let outcome = match &fetched {
-            Ok(_) => "ok",
-            Err(NotFetched::Gone) => "the file is not there",
-            Err(NotFetched::NoAnswer) => "no answer",
-            Err(NotFetched::NotKept(_)) => "the file was not stored",
-        };
-        if let Err(fault) = vault.end_bot_use(begun, called, outcome).await {
-            tracing::error!(%fault, "could not record the end of the use of a bot");
-        }
-        fetched
+        let fetched = self.0.bot_uses.record(&purpose, &bot.platform, called, fetching, outcome).await;
+        fetched.unwrap_or(Err(NotFetched::NoAnswer))
     }
 
     /// Carries out an action as this bot, and records what later events and actions depend on: who asked a prompt, and
@@ -119,6 +120,8 @@ impl Edge {
         bot: &OpenedBot,
         permitted: PermittedAction,
     ) -> EgressResult {
+        // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
+        let permitted = permitted.without_cursor();
         match self.0.threads.refusal(&**platform, &permitted).await {
             Ok(None) => {}
             Ok(Some(refusal)) => return refusal.into(),
@@ -128,7 +131,7 @@ impl Edge {
             }
         }
         let (prompt, thread) = (AskedPrompts::of(&permitted), OwnThreads::of(&permitted));
-        let mut carried = platform.carry(bot, permitted).await;
+        let mut carried = self.carry_with_capability(&**platform, bot, permitted, None).await;
         if !carried.outcome.success {
             return carried;
         }
@@ -142,6 +145,36 @@ impl Edge {
             // Its presses would not be recognised, so that the agent has to ask in another way.
             carried.outcome =
                 Outcome::failed("the server could not record this, so that it cannot be answered");
+        }
+        carried
+    }
+
+    /// Carries out an action, with the capability of its chat if it has one. The use is recorded.
+    async fn carry_with_capability(
+        &self,
+        platform: &dyn Platform,
+        bot: &OpenedBot,
+        permitted: PermittedAction,
+        media: Option<StoredMedia>,
+    ) -> EgressResult {
+        let granted = match self.0.chat_capabilities.take(platform, &permitted).await {
+            Ok(Some(granted)) => granted,
+            Ok(None) => {
+                return match media {
+                    Some(media) => platform.send_media(bot, permitted, media).await,
+                    None => platform.carry(bot, permitted).await,
+                };
+            }
+            Err(fault) => {
+                tracing::error!(%fault, "could not look up the capability of a chat");
+                return Outcome::failed("the server could not look up this chat and did nothing").into();
+            }
+        };
+        let carried = platform.carry_with(bot, permitted, media, &granted.value).await;
+        let (called, ended) = (carried.called.as_deref().unwrap_or("nothing"), &carried.outcome);
+        let ended = if ended.success { "ok" } else { ended.error.as_deref().unwrap_or("failed") };
+        if let Err(fault) = self.0.vault.end_use(&granted, called, ended).await {
+            tracing::error!(%fault, "could not record the end of the use of a capability");
         }
         carried
     }
@@ -170,7 +203,7 @@ impl Edge {
         match store.obtain(source).await {
             Ok(record) => {
                 let media = StoredMedia { store: store.clone(), record };
-                platform.send_media(bot, permitted, media).await
+                self.carry_with_capability(platform, bot, permitted, Some(media)).await
             }
             Err(reason) => {
                 if let FileNotAvailable::Fault(fault) = &reason {

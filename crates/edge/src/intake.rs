@@ -3,44 +3,61 @@
 mod judging;
 mod sender_texts;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use identity::{Admitted, Identity, OverQuota, PairingCode, Principal, Stranger};
 use judging::{AdmittedArrival, ArrivalDecision};
-use ledger::{LimitReached, ShownPrompt};
+use ledger::{EventFeeds, LimitReached, RouteTo, ShownPrompt};
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, EntryId, PromptToken, Source, ThreadId, session_key};
-use relay::{Admission, NewEntry, Relay};
+use relay::{Admission, Inboxes, NewEntry, Relay, RouteRemovals};
+use tokio_util::task::TaskTracker;
 use vault::{CapturedCapability, Vault};
 
 use self::sender_texts::{MAILBOX_FULL, may_answer, pairing_notice};
 use crate::Fault;
 use crate::albums::Albums;
 use crate::asked_prompts::AskedPrompts;
+use crate::bot_uses::UsePurpose;
 use crate::bots::OpenedBot;
+use crate::chat_capabilities::ChatCapabilities;
 use crate::context_buffer::ContextBuffer;
+use crate::known_people::KnownPeople;
 use crate::link_commands::LinkCommands;
 use crate::metrics::Metrics;
 use crate::notices::{NoticeKind, Notices};
 use crate::own_threads::OwnThreads;
 use crate::platform::{
-    HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
+    HeadProof, Moved, Platform, PlatformResponse, Reading, RequestHead, UnverifiedRequest, WebhookRefusal,
+    check_head, check_rest,
 };
 
 /// Stores arrivals. Webhooks, pollers and the web chat share it.
 #[derive(Clone)]
 pub struct Intake {
     vault: Vault,
-    relay: Relay,
+    inboxes: Arc<Inboxes>,
+    removals: Arc<RouteRemovals>,
     identity: Identity,
     notices: Notices,
     links: LinkCommands,
     metrics: Arc<Metrics>,
-    prompts: AskedPrompts,
-    threads: OwnThreads,
     context: ContextBuffer,
     albums: Albums,
+    records: IncomingRecords,
+    /// Runs calls in the background.
+    tasks: TaskTracker,
+}
+
+/// What the intake notes about events beside their entries.
+#[derive(Clone)]
+pub(crate) struct IncomingRecords {
+    pub feeds: Arc<dyn EventFeeds>,
+    pub chat_capabilities: ChatCapabilities,
+    pub prompts: AskedPrompts,
+    pub threads: OwnThreads,
+    pub people: KnownPeople,
 }
 
 /// The result for the arrivals of one reading.
@@ -52,6 +69,8 @@ pub struct IntakeResult {
     pub full: Option<LimitReached>,
     /// Set if at least one arrival was not stored because its agent or tenant gets too many messages.
     pub over_quota: Option<OverQuota>,
+    /// True if there were arrivals and all of them are from people who may not write to an agent.
+    pub only_strangers: bool,
 }
 
 /// The result of a delivery.
@@ -68,16 +87,18 @@ pub enum DeliveryResult {
 impl Intake {
     pub(crate) fn new(
         vault: Vault,
-        relay: Relay,
+        relay: &Relay,
         identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
-        (prompts, threads): (AskedPrompts, OwnThreads),
+        records: IncomingRecords,
         timepiece: &Timepiece,
     ) -> Self {
         let links = LinkCommands::new(identity.clone(), relay.clone(), notices.clone());
         let (context, albums) = (ContextBuffer::new(timepiece.clone()), Albums::new(timepiece.clone()));
-        Self { vault, relay, identity, notices, links, metrics, prompts, threads, context, albums }
+        let (inboxes, removals) = (Arc::clone(relay.inboxes()), Arc::clone(relay.route_removals()));
+        let tasks = relay.tasks().clone();
+        Self { vault, inboxes, removals, identity, notices, links, metrics, context, albums, records, tasks }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -87,8 +108,7 @@ impl Intake {
         bot: &OpenedBot,
         head: &RequestHead<'_>,
     ) -> Result<HeadProof, WebhookRefusal> {
-        platform
-            .verify_head(bot, head)
+        check_head(&**platform, bot, head)
             .inspect_err(|refusal| self.metrics.refused(platform.name(), refusal.reason))
     }
 
@@ -97,21 +117,42 @@ impl Intake {
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
-        raw: Raw,
+        raw: UnverifiedRequest,
     ) -> Result<DeliveryResult, Fault> {
-        // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
-        let reading = platform.verify(bot, raw).and_then(|verified| platform.normalize(bot, verified));
-        let reading = match reading {
-            Ok(reading) => reading,
-            Err(refusal) => {
-                self.metrics.refused(platform.name(), refusal.reason);
-                return Ok(DeliveryResult::Refused(refusal));
+        match self.judge_head(platform, bot, &raw.head()) {
+            Ok(proof) => self.receive_rest(platform, bot, proof, raw).await,
+            Err(refusal) => Ok(DeliveryResult::Refused(refusal)),
+        }
+    }
+
+    /// Handles a delivery whose head was judged. Its future is in a box, so that it is not copied each time the future of
+    /// the handler is moved.
+    pub(crate) fn receive_rest<'a>(
+        &'a self,
+        platform: &'a Arc<dyn Platform>,
+        bot: &'a Arc<OpenedBot>,
+        proof: HeadProof,
+        raw: UnverifiedRequest,
+    ) -> BoxFuture<'a, Result<DeliveryResult, Fault>> {
+        Box::pin(async move {
+            // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
+            let verified = check_rest(&**platform, bot, proof, raw).await;
+            let mut reading = match verified.and_then(|verified| platform.normalize(bot, verified)) {
+                Ok(reading) => reading,
+                Err(refusal) => {
+                    self.metrics.refused(platform.name(), refusal.reason);
+                    return Ok(DeliveryResult::Refused(refusal));
+                }
+            };
+            let mut reply = std::mem::take(&mut reading.reply);
+            let to_strangers = reading.reply_to_strangers.take();
+            // A full inbox is a success too: a platform that gets an error stops delivering for the whole bot.
+            let taken = self.take(platform, bot, reading, None).await?;
+            if let Some(to_strangers) = to_strangers.filter(|_| taken.only_strangers) {
+                reply = to_strangers;
             }
-        };
-        let reply = reading.reply.clone();
-        // A full inbox is a success too: a platform that gets an error stops delivering for the whole bot.
-        let entries = self.take(platform, bot, reading, None).await?.entries;
-        Ok(DeliveryResult::Taken { entries, reply })
+            Ok(DeliveryResult::Taken { entries: taken.entries, reply })
+        })
     }
 
     /// Stores every turn of a reading. Each arrival has its own dedup key, so after a fault half way through, the
@@ -123,70 +164,80 @@ impl Intake {
         reading: Reading,
         person: Option<&Principal>,
     ) -> Result<IntakeResult, Fault> {
+        // Rare steps of this function are in boxes, so that its future is small: every message allocates one.
+        let reading = match reading.incomplete {
+            true => platform.complete(bot, reading).await,
+            false => reading,
+        };
         // The gate decides about messages of other bots, and counts those that are ignored.
         for reason in reading.ignored.iter().filter(|_| reading.from_bots.is_empty()) {
             self.metrics.ignored(platform.name(), reason);
         }
         let on = bot.bot_ref();
         for Moved { from, to } in &reading.moved {
-            self.identity.accounts.move_chat(&on, from, to).await?;
+            Box::pin(self.identity.accounts.move_chat(&on, from, to)).await?;
         }
         for renamed in &reading.renamed {
-            self.threads.named(&on, renamed).await?;
+            Box::pin(self.records.threads.named(&on, renamed)).await?;
         }
         // Read before any route is looked up, so that a removal in between is noticed.
-        let removals = self.relay.route_removals().ended_count();
+        let removals = self.removals.ended_count();
         let mut may_acknowledge = reading.arrivals.is_empty();
         let mut result = IntakeResult::default();
-        let mut admitted = Vec::with_capacity(reading.arrivals.len());
+        let mut turns = Vec::with_capacity(reading.arrivals.len());
         let arrivals = reading.arrivals.into_iter().map(|arrival| (arrival, false));
-        let arrivals = arrivals.chain(reading.from_bots.into_iter().map(|arrival| (arrival, true)));
-        let mut arrivals: VecDeque<_> = arrivals
-            .flat_map(|(arrival, from_bot)| {
-                self.albums.complete(&on, arrival).into_iter().map(move |part| (part, from_bot))
-            })
-            .collect();
-        while let Some((arrival, from_bot)) = arrivals.pop_front() {
-            match self.judge(platform, bot, arrival, from_bot, person).await? {
-                ArrivalDecision::Turn(turn) => {
-                    may_acknowledge = true;
-                    admitted.push(turn);
-                }
-                ArrivalDecision::JudgeAgain(arrival) => arrivals.push_front((*arrival, from_bot)),
-                ArrivalDecision::Dropped { by_admitted } => may_acknowledge |= by_admitted,
-                ArrivalDecision::OverQuota(over) => {
-                    may_acknowledge = true;
-                    result.over_quota = Some(over);
+        let from_bots = reading.from_bots.into_iter().map(|arrival| (arrival, true));
+        for (arrival, from_bot) in arrivals.chain(from_bots) {
+            let mut arrival = Box::new(arrival);
+            // Before anything is decided: the sender's id decides whether they may write.
+            self.records.people.settle(&on, &mut arrival).await?;
+            for part in self.albums.complete(&on, arrival) {
+                match self.judge(platform, bot, part, from_bot, person).await? {
+                    ArrivalDecision::Turn(turn) => {
+                        may_acknowledge = true;
+                        if let Some(person) = &turn.person {
+                            // Now, because the next arrival may be of the same person under another id.
+                            self.records.people.note(&on, person, &turn.new_entry.event.source).await?;
+                        }
+                        turns.push(turn);
+                    }
+                    ArrivalDecision::Dropped { by_admitted } => may_acknowledge |= by_admitted,
+                    ArrivalDecision::OverQuota(over) => {
+                        may_acknowledge = true;
+                        result.over_quota = Some(over);
+                    }
                 }
             }
         }
+        result.only_strangers = !may_acknowledge;
         // A button press by somebody who is not admitted is not acknowledged either.
         if may_acknowledge {
             for ack in reading.interaction_acks {
                 let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
                 // It does not wait for the agent, which may be asleep: the person sees a spinner until then.
-                self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
+                self.tasks.spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        for arrival in admitted {
-            let AdmittedArrival { admitted, new_entry, capabilities, answers } = *arrival;
+        for turn in turns {
+            let AdmittedArrival { admitted, mut new_entry, capabilities, other_dedups, answers, .. } = turn;
+            if !other_dedups.is_empty() {
+                new_entry.dedup = self.records.feeds.first_key(&on, &new_entry.dedup, &other_dedups).await?;
+            }
             let source = &new_entry.event.source;
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            let noted = &self.records.chat_capabilities;
+            noted.note(&**platform, &admitted.to().instance, source, &capabilities).await?;
             match self.keep(platform.name(), &admitted, new_entry, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     if let Some((prompt, token)) = answers {
-                        self.close_prompt(platform, bot, &prompt, &token).await?;
+                        Box::pin(self.close_prompt(platform, bot, &prompt, &token)).await?;
                     }
-                    self.relay
-                        .route_removals()
-                        .end_if_unrouted(&on, &admitted.to().instance, removals)
-                        .await?;
+                    self.removals.end_if_unrouted(&on, &admitted.to().instance, removals).await?;
                     result.entries.push(entry);
                 }
-                ArrivalResult::Nothing => {}
                 ArrivalResult::Full(full) => {
                     result.full = Some(full);
-                    self.tell_sender(platform, bot, to, NoticeKind::MailboxFull, MAILBOX_FULL);
+                    self.tell_sender(platform, bot, admitted.to(), to, NoticeKind::MailboxFull, MAILBOX_FULL);
                 }
             }
         }
@@ -201,10 +252,10 @@ impl Intake {
         prompt: &ShownPrompt,
         token: &PromptToken,
     ) -> Result<(), Fault> {
-        self.prompts.answered(prompt, token).await?;
+        self.records.prompts.answered(prompt, token).await?;
         let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
         let (chat, message) = (prompt.chat.clone(), prompt.message.clone());
-        self.relay.tasks().spawn(async move { platform.close_prompt(&bot, &chat, &message).await });
+        self.tasks.spawn(async move { platform.close_prompt(&bot, &chat, &message).await });
         Ok(())
     }
 
@@ -229,11 +280,12 @@ impl Intake {
         Ok(())
     }
 
-    /// Tells a sender why their message was not delivered, in a task of its own. A chat hears of one reason once an hour.
+    /// Tells a sender why their message to this agent was not delivered, in a task of its own. A chat hears of one reason once an hour.
     fn tell_sender(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
+        agent: &RouteTo,
         (chat, thread, may_answer): (Option<ChatId>, Option<ThreadId>, bool),
         kind: NoticeKind,
         text: &'static str,
@@ -241,10 +293,9 @@ impl Intake {
         let Some(chat) = chat.filter(|_| may_answer && !platform.answers_senders_itself()) else { return };
         if self.notices.may_tell(&bot.bot_ref(), &chat, kind) {
             let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
-            let text = text.to_owned();
-            self.relay
-                .tasks()
-                .spawn(async move { notices.send(platform, bot, None, chat, thread, text).await });
+            let (text, about) = (text.to_owned(), UsePurpose { agent: agent.clone(), entry: None });
+            self.tasks
+                .spawn(async move { notices.send(platform, bot, Some(about), chat, thread, text).await });
         }
     }
 
@@ -259,7 +310,7 @@ impl Intake {
     ) {
         let (notices, access) = (self.notices.clone(), self.identity.gate.access().clone());
         let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
-        self.relay.tasks().spawn(async move {
+        self.tasks.spawn(async move {
             if !notices.send(platform, bot, None, chat, thread, pairing_notice(&code)).await {
                 access.withdraw_code(code).await;
             }
@@ -270,23 +321,22 @@ impl Intake {
         &self,
         platform: &'static str,
         admitted: &Admitted,
-        new_entry: NewEntry,
+        new_entry: Box<NewEntry>,
         capabilities: Vec<CapturedCapability>,
     ) -> Result<ArrivalResult, Fault> {
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.
-            if let Some(entry) = self.relay.inboxes().records().known(admitted.on(), &new_entry.dedup).await?
-            {
+            if let Some(entry) = self.inboxes.records().known(admitted.on(), &new_entry.dedup).await? {
                 self.metrics.ignored(platform, "repeat");
                 return Ok(ArrivalResult::Entry(entry));
             }
             // Bind before the entry is stored. A crash in between leaves a capability that expires unused; the other
             // order would show the agent a session whose capability is not there yet.
             let keys = session_key::plausible_of_interaction(&new_entry.event.source);
-            let to = admitted.to();
-            self.vault.bind(&to.tenant, &to.instance, &keys, new_entry.id.as_ref(), capabilities).await?;
+            let (to, id) = (admitted.to(), new_entry.id.as_ref());
+            Box::pin(self.vault.bind(&to.tenant, &to.instance, &keys, id, capabilities)).await?;
         }
-        Ok(match self.relay.inboxes().admit(admitted, new_entry).await? {
+        Ok(match self.inboxes.admit(admitted, new_entry).await? {
             Admission::Kept(entry) => {
                 self.metrics.kept(platform);
                 ArrivalResult::Entry(entry)
@@ -299,10 +349,6 @@ impl Intake {
                 self.metrics.ignored(platform, "inbox_full");
                 ArrivalResult::Full(full)
             }
-            Admission::Undeliverable => {
-                self.metrics.ignored(platform, "undeliverable");
-                ArrivalResult::Nothing
-            }
         })
     }
 }
@@ -310,6 +356,5 @@ impl Intake {
 /// The result for one arrival.
 enum ArrivalResult {
     Entry(EntryId),
-    Nothing,
     Full(LimitReached),
 }

@@ -8,10 +8,11 @@ use ledger::BotRef;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
+use posthouse_wire::{Action, ActionId, ChatId, InstanceId, Outcome, TenantId, ThreadId};
 use relay::PermittedAction;
 
 use crate::bot_health::BotHealth;
+use crate::bot_uses::{BotUses, UsePurpose};
 use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
@@ -26,7 +27,7 @@ const LINK_ANSWERS_PER_BOT: u32 = 20;
 /// Chats whose answers to link codes are counted. Beyond it, others get none.
 const LINK_CHATS: usize = 100_000;
 /// Deadline for sending a notice.
-const PATIENCE: Duration = Duration::from_secs(25);
+const TIME_LIMIT: Duration = Duration::from_secs(25);
 
 /// What a notice says. A chat may get one of each kind per hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +45,7 @@ pub(crate) enum NoticeKind {
 pub(crate) struct Notices {
     timepiece: Timepiece,
     health: BotHealth,
+    bot_uses: BotUses,
     sent: Arc<Mutex<RecentNotices>>,
 }
 
@@ -59,8 +61,8 @@ struct RecentNotices {
 }
 
 impl Notices {
-    pub fn new(timepiece: Timepiece, health: BotHealth) -> Self {
-        Self { timepiece, health, sent: Arc::default() }
+    pub fn new(timepiece: Timepiece, health: BotHealth, bot_uses: BotUses) -> Self {
+        Self { timepiece, health, bot_uses, sent: Arc::default() }
     }
 
     pub fn is_dead(&self, on: &BotRef) -> bool {
@@ -85,8 +87,12 @@ impl Notices {
         let now = self.timepiece.instant();
         let mut sent = self.sent.lock();
         sent.sweep(now);
+        // First, because it nearly always decides while somebody floods the bot, and is the cheaper check.
+        if !sent.bot_may_send(on, now) {
+            return false;
+        }
         let key = (on.clone(), chat.clone(), kind);
-        if sent.chats.get(&key).is_some_and(|last| now < *last + PER_CHAT) || !sent.bot_may_send(on, now) {
+        if sent.chats.get(&key).is_some_and(|last| now < *last + PER_CHAT) {
             return false;
         }
         sent.chats.insert(key, now);
@@ -113,13 +119,13 @@ impl Notices {
         true
     }
 
-    /// Sends a notice to this chat, about a message to this agent if it was stored for one. False if that failed; the
-    /// failure is logged.
+    /// Sends a notice to this chat. If it is about a message to an agent, it is a recorded use of the bot for that agent.
+    /// False if sending failed; the failure is logged.
     pub async fn send(
         &self,
         platform: Arc<dyn Platform>,
         bot: Arc<OpenedBot>,
-        about: Option<InstanceId>,
+        about: Option<UsePurpose>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -130,7 +136,9 @@ impl Notices {
             id: ActionId::mint(self.timepiece.now().millis()),
             // No agent requested it.
             tenant: TenantId::new(""),
-            instance: about.unwrap_or_else(|| InstanceId::new("")),
+            instance: about
+                .as_ref()
+                .map_or_else(|| InstanceId::new(""), |about| about.agent.instance.clone()),
             on: bot.bot_ref(),
             action: Action::Send {
                 chat_id: chat,
@@ -139,9 +147,20 @@ impl Notices {
                 metadata: Metadata { thread_id: thread, ..Metadata::default() },
             },
             stream_cursor: String::new(),
-            deadline: self.timepiece.instant() + PATIENCE,
+            deadline: self.timepiece.instant() + TIME_LIMIT,
         };
-        let outcome = platform.carry(&bot, permitted).await.outcome;
+        let sending = async { platform.carry(&bot, permitted).await.outcome };
+        let outcome = match about.zip(platform.text_call()) {
+            Some((about, called)) => {
+                let ended = |outcome: &Outcome| match outcome.success {
+                    true => "ok".to_owned(),
+                    false => outcome.error.clone().unwrap_or_default(),
+                };
+                let sent = self.bot_uses.record(&about, &bot.platform, called, sending, ended).await;
+                sent.unwrap_or_else(|| Outcome::failed("the server could not record the use of the bot"))
+            }
+            None => sending.await,
+        };
         if !outcome.success {
             let error = outcome.error.unwrap_or_default();
             tracing::debug!(bot.id = %bot.id, platform = platform.name(), error, "could not send a notice");
@@ -175,6 +194,8 @@ impl RecentNotices {
 #[cfg(test)]
 mod tests {
     use posthouse_time::Moment;
+    use posthouse_wire::Secret;
+    use vault::{MasterKeys, Vault};
 
     use super::*;
 
@@ -183,7 +204,11 @@ mod tests {
         let clock = Timepiece::wound(Moment::default());
         let ledger = ledger::Ledger::open(ledger::Location::Memory, clock.clone()).await.unwrap();
         let health = BotHealth::new(ledger.dead_bots(), Arc::default(), clock.clone());
-        let notices = Notices::new(clock.clone(), health);
+        let key = Secret::new("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        let (keys, facts) = (MasterKeys::read(&key).unwrap(), ledger.facts());
+        let vault =
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, clock.clone()).await.unwrap();
+        let notices = Notices::new(clock.clone(), health, BotUses::new(vault));
         let on = |bot: &str| BotRef { platform: "telegram".into(), bot: bot.into() };
         let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into(), NoticeKind::MailboxFull);
         assert!(may("7001", "a"));

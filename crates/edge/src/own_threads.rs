@@ -78,6 +78,8 @@ impl OwnThreads {
 
     /// Records that somebody on the platform named a thread.
     pub async fn named(&self, on: &BotRef, renamed: &RenamedThread) -> Result<(), Fault> {
-        Ok(self.0.thread_named(on, &renamed.chat, &renamed.thread, &renamed.name).await?)
+        // Most threads that people name are not from an agent. They cost no commit.
+        let Some(made) = self.0.thread(on, &renamed.chat, &renamed.thread).await? else { return Ok(()) };
+        Ok(self.0.thread_named(&made, &renamed.name).await?)
     }
 }

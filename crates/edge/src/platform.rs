@@ -1,157 +1,33 @@
-//! The [`Platform`] trait that every chat platform implements, and its request and event types.
+//! Chat platforms: the [`Platform`] trait that each implements. The submodules have the types of requests and events.
 
-use std::sync::Arc;
+mod bot_fields;
+mod payload_text;
+mod readings;
+mod requests;
 
 use async_trait::async_trait;
-use axum::body::Bytes;
-use http::{HeaderMap, Method, StatusCode};
 use ledger::{MediaRecord, Uses};
-use posthouse_time::Moment;
-use posthouse_wire::passthrough::Forward;
-use posthouse_wire::{
-    ChatId, DedupKey, Descriptor, Event, MessageId, Outcome, PromptToken, ThreadId, UserId,
-};
+use posthouse_wire::frame::CommandManifest;
+use posthouse_wire::{ChatId, Descriptor, MessageId, Outcome, Secret, UserId};
 use relay::{
     EgressResult, FetchedMedia, MediaReader, MediaStore, MediaWriter, NotFetched, PermittedAction, StopRule,
 };
-use tokio_util::sync::CancellationToken;
 use vault::CapturedCapability;
 
 use crate::bots::OpenedBot;
+use crate::edit_streams::EditLimits;
+use crate::event_feed::{EventFeed, FeedEnd};
 use crate::follow_up::{FollowUp, FollowedUp};
-use crate::intake::Intake;
 
-/// An unparsed HTTP request.
-#[derive(Clone, Debug)]
-pub struct Raw {
-    pub method: Method,
-    pub query: String,
-    pub headers: HeaderMap,
-    pub body: Bytes,
-    pub received: Moment,
-}
-
-/// The part of a request that comes before its body.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestHead<'a> {
-    pub method: &'a Method,
-    pub headers: &'a HeaderMap,
-}
-
-/// Result of checking the head of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadProof {
-    /// The request is the platform's.
-    Proven,
-    /// Not decided yet: the signature covers the body.
-    BodyNeeded,
-}
-
-/// A verified request body. It is decrypted, if the platform encrypts.
-#[derive(Clone, Debug)]
-pub struct VerifiedBody {
-    pub body: Bytes,
-    pub received: Moment,
-}
-
-/// One incoming event, split so that the agent's half cannot carry a secret: the event for the agent, and the
-/// capabilities that must never reach it.
-pub struct Arrival {
-    pub event: Event,
-    pub capabilities: Vec<CapturedCapability>,
-    /// Equal for repeated deliveries of the same event; made from the platform's own id.
-    pub dedup: DedupKey,
-    /// Addressed to the bot: a direct conversation, a mention, a reply, a command or a press of its button.
-    pub addressed: bool,
-    /// The webhook path as a routing discriminator, for platforms that use paths. None does today.
-    pub path: Option<String>,
-    /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
-    /// They stay inside the server; agents get handles.
-    pub references: Vec<String>,
-    /// The payload of the button, if the event is the press of one that may belong to a prompt.
-    pub press: Option<PromptToken>,
-    /// The interaction itself, for agents that want it whole. It is made by [`crate::forwarding`], which copies only fields
-    /// known to be safe.
-    pub forward: Option<Box<Forward>>,
-    /// The album that it is a part of.
-    pub album: Option<String>,
-    pub received: Moment,
-}
-
-/// A normalized delivery. It may hold several events, or none (a handshake).
-#[derive(Default)]
-pub struct Reading {
-    pub arrivals: Vec<Arrival>,
-    /// Events that other bots wrote. Most agents do not want them.
-    pub from_bots: Vec<Arrival>,
-    /// Chats that have got a new id.
-    pub moved: Vec<Moved>,
-    pub reply: PlatformResponse,
-    /// Calls that the edge owes the platform promptly, independent of the agent.
-    pub interaction_acks: Vec<InteractionAck>,
-    /// Threads that somebody has named.
-    pub renamed: Vec<RenamedThread>,
-    /// The reasons of events that are not turns.
-    pub ignored: Vec<&'static str>,
-}
-
-/// A thread that got a name from somebody.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RenamedThread {
-    pub chat: ChatId,
-    pub thread: ThreadId,
-    pub name: String,
-}
-
-/// A chat to which the platform gave a new id. The old id no longer works.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
-    pub from: ChatId,
-    pub to: ChatId,
-}
-
-/// A call that the edge owes the platform, such as the acknowledgement of a button press.
-pub struct InteractionAck(pub CapturedCapability);
-
-/// The HTTP response to the platform after everything is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlatformResponse {
-    pub status: StatusCode,
-    pub content_type: Option<&'static str>,
-    pub body: Bytes,
-}
-
-impl Default for PlatformResponse {
-    fn default() -> Self {
-        Self { status: StatusCode::OK, content_type: None, body: Bytes::new() }
-    }
-}
-
-/// A refused request. The reason is for logs and metrics only; the response does not contain it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WebhookRefusal {
-    pub reason: &'static str,
-    pub status: StatusCode,
-}
-
-impl WebhookRefusal {
-    pub fn unproven(reason: &'static str) -> Self {
-        Self { reason, status: StatusCode::UNAUTHORIZED }
-    }
-
-    pub fn malformed(reason: &'static str) -> Self {
-        Self { reason, status: StatusCode::BAD_REQUEST }
-    }
-}
-
-/// A secret of this platform's bots, as `posthouse bot create` asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequiredSecret {
-    pub name: &'static str,
-    pub about: &'static str,
-    /// Generated by the server if it is not given.
-    pub generated: bool,
-}
+pub(crate) use bot_fields::is_placeholder;
+pub use bot_fields::{BotField, FieldPresence};
+pub use payload_text::PayloadText;
+pub use readings::{Arrival, InteractionAck, Moved, Reading, RenamedThread, location_text};
+pub use requests::{
+    HeadProof, PLAIN_DOOR, PlatformResponse, RequestHead, UnverifiedRequest, Verification, VerifiedRequest,
+    WebhookDoor, WebhookRefusal, verify_request,
+};
+pub(crate) use requests::{check_head, check_rest, door_url};
 
 /// The platform's description of a bot, from the check of its credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,10 +41,14 @@ pub struct PlatformBot {
 /// The way in which a bot gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventDelivery {
-    /// The platform calls a webhook, or the events arise in this server. There is nothing to fetch.
-    Pushed,
-    /// The server fetches them, by polling or over a socket that it opens.
-    Fetched,
+    /// The platform calls a webhook.
+    Webhook,
+    /// The server polls the platform.
+    Polling,
+    /// The server opens a socket to the platform. The bot's doors stay open beside it.
+    Socket,
+    /// The events arise in this server.
+    BuiltIn,
 }
 
 /// The reason why a bot cannot be used, as a text for its operator. Never contains a secret.
@@ -219,8 +99,21 @@ pub trait Platform: Send + Sync {
     /// Slack, must return `Text` (relay contract section 13.1).
     fn stop_rule(&self) -> StopRule;
 
-    /// The secrets its bots have.
-    fn required_secrets(&self) -> &'static [RequiredSecret];
+    /// The secrets and settings of its bots.
+    fn fields(&self) -> &'static [BotField];
+
+    /// The paths and methods at which it calls this server. A request elsewhere gets 404 or 405.
+    fn doors(&self) -> &'static [WebhookDoor] {
+        &PLAIN_DOOR
+    }
+
+    /// The way in which this bot gets its events. `door` is its public address, if the platform can call it.
+    fn delivery(&self, bot: &OpenedBot, door: Option<&str>) -> EventDelivery;
+
+    /// What the operator must do at the platform before the first message arrives, one sentence each.
+    fn setup_steps(&self, _bot: &OpenedBot, _door: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Whether the bot's platform runs near this server (a stand-in, a self-hosted server), so that it can call an
     /// address that is not public.
@@ -234,6 +127,16 @@ pub trait Platform: Send + Sync {
         false
     }
 
+    /// Whether only somebody who has the bot's secret can send, so that everybody who can may write to the agent.
+    fn proves_senders(&self) -> bool {
+        false
+    }
+
+    /// The host name whose requests are all for this bot, if the operator mapped one.
+    fn host_of<'b>(&self, _bot: &'b OpenedBot) -> Option<&'b str> {
+        None
+    }
+
     /// Checks the credentials of a bot, which may not be stored yet.
     async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble>;
 
@@ -243,17 +146,27 @@ pub trait Platform: Send + Sync {
         std::future::pending().await
     }
 
-    /// Checks what can be checked before the body is read. A platform whose proof is in the headers refuses here. One
-    /// that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified requests.
+    /// Checks what can be checked before the body is read. A platform whose proof is in the head refuses or accepts
+    /// here. One that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified
+    /// requests.
     fn verify_head(&self, _bot: &OpenedBot, _head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
         Ok(HeadProof::BodyNeeded)
     }
 
-    /// Checks that the request is the platform's, over the unparsed bytes and headers.
-    fn verify(&self, bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal>;
+    /// Checks a request whose head proves nothing, over its unparsed bytes. A request is verified once: this is not
+    /// called after `HeadProof::Proven`.
+    fn verify<'a>(&'a self, _bot: &'a OpenedBot, _raw: UnverifiedRequest) -> Verification<'a> {
+        Verification::Done(Err(WebhookRefusal::unproven("no_proof")))
+    }
 
-    /// Parses a verified body. Only fields known to be safe are copied into an event.
-    fn normalize(&self, bot: &OpenedBot, verified: VerifiedBody) -> Result<Reading, WebhookRefusal>;
+    /// Parses a verified request. Only fields known to be safe are copied into an event.
+    fn normalize(&self, bot: &OpenedBot, verified: VerifiedRequest) -> Result<Reading, WebhookRefusal>;
+
+    /// Adds what only the platform knows to a reading that is marked as incomplete. It must end within a second or two,
+    /// because the platform waits for its response.
+    async fn complete(&self, _bot: &OpenedBot, reading: Reading) -> Reading {
+        reading
+    }
 
     /// Whether the response to the sender's own request reports a message that is not stored, so that no notice is
     /// needed.
@@ -261,13 +174,23 @@ pub trait Platform: Send + Sync {
         false
     }
 
-    /// Makes a call that is owed to the platform. A failure has no consequences.
-    async fn acknowledge_interaction(&self, bot: &OpenedBot, ack: InteractionAck);
+    /// Makes a call that the platform expects at once. A failure has no consequences.
+    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _ack: InteractionAck) {}
 
-    /// Whether this person can see this chat, by the platform's own word. False also when the platform does not
-    /// answer. True where a platform has no such notion.
+    /// Whether this person can see this chat, as the platform reports it. False also when the platform does not answer.
+    /// True where a platform has no such notion.
     async fn sees(&self, _bot: &OpenedBot, _user: &UserId, _chat: &ChatId) -> bool {
         true
+    }
+
+    /// The call with the bot's credentials by which [`Platform::sees`] asks. `None` if it uses no credential.
+    fn visibility_call(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The call with the bot's credentials by which a text is sent. `None` if that uses no credential.
+    fn text_call(&self) -> Option<&'static str> {
+        None
     }
 
     /// The direct chat of this person with the bot, where the platform derives it from the person.
@@ -275,8 +198,30 @@ pub trait Platform: Send + Sync {
         None
     }
 
+    /// How often a message of this chat may be edited. Edits that come faster are joined. By default there is no limit.
+    fn edit_limits(&self, _chat: &ChatId) -> EditLimits {
+        EditLimits::default()
+    }
+
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult;
+
+    /// The kind of capability that actions in this chat need, if a message of the chat brought one.
+    fn sending_capability(&self, _chat: &ChatId) -> Option<&'static str> {
+        None
+    }
+
+    /// Carries out one action with the capability that the chat's last message brought. `media` is the file of a
+    /// `send_media`.
+    async fn carry_with(
+        &self,
+        _bot: &OpenedBot,
+        permitted: PermittedAction,
+        _media: Option<StoredMedia>,
+        _capability: &Secret,
+    ) -> EgressResult {
+        Outcome::unsupported(permitted.action.op()).into()
+    }
 
     /// Sends a follow-up with a capability of this platform. A platform without capabilities never gets here.
     async fn follow_up(&self, _bot: &OpenedBot, _follow_up: FollowUp<'_>) -> FollowedUp {
@@ -316,20 +261,27 @@ pub trait Platform: Send + Sync {
         Err(NotFetched::Gone)
     }
 
-    /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform
-    /// cannot reach this server. Repeating it changes nothing.
-    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble>;
+    /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot needs none. Repeating it
+    /// changes nothing.
+    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<(), BotTrouble>;
 
-    /// Fetches events until `stop`. Called only for bots whose platform does not call a webhook.
-    async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken);
+    /// Makes these the commands that the platform offers to people. Repeating it changes nothing.
+    async fn register_commands(
+        &self,
+        _bot: &OpenedBot,
+        _commands: &CommandManifest,
+    ) -> Result<(), BotTrouble> {
+        Ok(())
+    }
+
+    /// Fetches events until the feed is stopped or fails; the edge then calls it again after a pause. Called only for
+    /// bots that poll or open a socket.
+    async fn fetch(&self, _feed: &mut EventFeed) -> FeedEnd {
+        FeedEnd::Stopped
+    }
 }
 
 /// A capability that can be used once. It has no expiry here; the platform decides how long it accepts it.
 pub fn once(kind: &str, value: impl Into<String>) -> CapturedCapability {
-    CapturedCapability {
-        kind: kind.into(),
-        value: posthouse_wire::Secret::new(value),
-        lifetime: None,
-        uses: Uses::Left(1),
-    }
+    CapturedCapability { kind: kind.into(), value: Secret::new(value), lifetime: None, uses: Uses::Left(1) }
 }

@@ -76,7 +76,7 @@ impl PageSplitter<'_> {
     fn cut(&self, at: usize) -> usize {
         let mut furthest = self.furthest(at);
         loop {
-            let end = self.page.settle(at, self.choose(at, furthest));
+            let end = self.page.outside_fence_lines(at, self.choose(at, furthest));
             let end = if end > at { end } else { self.least(at) };
             if end <= self.least(at) || self.fits(at, end) {
                 return end;
@@ -141,7 +141,7 @@ impl PageSplitter<'_> {
         let (mut newline, mut blank) = (None, None);
         for (index, letter) in window.char_indices().rev().filter(|(_, letter)| letter.is_whitespace()) {
             let here = half + index;
-            if here <= at || self.page.settle(at, here) != here {
+            if here <= at || self.page.outside_fence_lines(at, here) != here {
                 continue;
             }
             if letter == '\n' {
@@ -197,7 +197,7 @@ impl PageSplitter<'_> {
 
     /// The text of the chunk, with the fence reopened at its start and closed at its end if a cut is inside one.
     fn render(&self, at: usize, end: usize) -> String {
-        let end = self.page.settle(at, end).max(at);
+        let end = self.page.outside_fence_lines(at, end).max(at);
         let piece = self.page.text[at..end].trim_end();
         let mut chunk = String::with_capacity(piece.len() + 16);
         if let Some(fence) = self.page.around(at) {

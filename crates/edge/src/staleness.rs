@@ -4,11 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{BotRef, ExpiredEntry};
+use ledger::{BotRef, ExpiredEntry, RouteTo};
 use posthouse_time::{Instant, Timepiece};
 use relay::Relay;
 
 use crate::Fault;
+use crate::bot_uses::UsePurpose;
 use crate::bots::Bots;
 use crate::notices::{NoticeKind, Notices, PER_BOT};
 use crate::platform::Platform;
@@ -63,15 +64,17 @@ impl StaleMessages {
     }
 
     async fn tell_sender(&self, platform: Arc<dyn Platform>, expired: ExpiredEntry) -> Result<(), Fault> {
-        let ExpiredEntry { instance, on, chat, thread, .. } = expired;
+        let ExpiredEntry { entry, tenant, instance, on, chat, thread, .. } = expired;
         if !self.notices.may_tell(&on, &chat, NoticeKind::Expired) {
             return Ok(());
         }
         let Some(bot) = self.bots.find(&on).await? else { return Ok(()) };
         let notices = self.notices.clone();
-        self.relay.tasks().spawn(async move {
-            notices.send(platform, bot, Some(instance), chat, thread, EXPIRED.to_owned()).await
-        });
+        let agent = tenant.map(|tenant| RouteTo { tenant, instance });
+        let about = agent.map(|agent| UsePurpose { agent, entry: Some(entry) });
+        self.relay
+            .tasks()
+            .spawn(async move { notices.send(platform, bot, about, chat, thread, EXPIRED.to_owned()).await });
         Ok(())
     }
 }
@@ -107,6 +110,7 @@ mod tests {
     fn each_chat_waits_once_and_no_agent_fills_the_queue_of_a_bot() {
         let entry = |instance: &str, chat: &str, chat_type: &str| ExpiredEntry {
             entry: "ent_1".into(),
+            tenant: Some("ten_acme".into()),
             instance: instance.into(),
             on: BotRef { platform: "telegram".into(), bot: "42".into() },
             chat: chat.into(),

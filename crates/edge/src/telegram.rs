@@ -5,6 +5,8 @@
 //! - `mode`: `webhook` or `poll`
 //! - `api_base_url`: overrides the server's setting
 //! - `forum_chat_type`: chat type of a forum group in session keys; default `group`
+//! - `business`: `on` to get messages of business accounts that are connected to the bot, and to answer in their name
+//! - `calls_per_second`: messages and edits that the bot may send in a second; default 30
 //! - `username` and `bot_user_id`: read from Telegram when the bot is created
 
 mod api;
@@ -14,35 +16,43 @@ mod media;
 mod members;
 mod normalize;
 mod poll;
-mod refused_tokens;
 mod register;
 mod update;
 mod verify;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{BotId, ChatId, ChatInfo, Descriptor, MessageId, UserId};
+use posthouse_wire::{BotId, ChatId, ChatInfo, Descriptor, MessageId, Secret, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use crate::bots::OpenedBot;
-use crate::intake::Intake;
+use crate::edit_streams::EditLimits;
+use crate::event_feed::{EventFeed, FeedEnd};
 use crate::platform::{
-    BotTrouble, EventDelivery, HeadProof, InteractionAck, Platform, PlatformBot, Raw, Reading, RequestHead,
-    RequiredSecret, StoredMedia, VerifiedBody, WebhookRefusal,
+    BotField, BotTrouble, EventDelivery, HeadProof, InteractionAck, Platform, PlatformBot, Reading,
+    RequestHead, StoredMedia, VerifiedRequest, WebhookRefusal,
 };
+use crate::platform_calls::{PlatformClient, PlatformRateLimits};
+use crate::refused_credentials::RefusedCredentials;
 
 const PLATFORM: &str = "telegram";
+/// Display name of the platform.
+const LABEL: &str = "Telegram";
 const TOKEN: &str = "token";
 const WEBHOOK_SECRET: &str = "webhook_secret";
 const CALLBACK_QUERY: &str = "telegram.callback_query_id";
 const BUSINESS_CONNECTION: &str = "telegram.business_connection_id";
+/// The setting by which an operator lets business accounts connect to the bot.
+const BUSINESS: &str = "business";
+/// The setting for the limit that all agents of a bot share, and its default.
+const CALLS_PER_SECOND: &str = "calls_per_second";
+const CALLS_PER_SECOND_BY_DEFAULT: u32 = 30;
 /// Telegram's id of the General topic, whose messages carry no topic id.
 const GENERAL_TOPIC: &str = "1";
 /// Longest message, in UTF-16 units after its entities are parsed.
@@ -76,20 +86,18 @@ const COURTESY: Duration = Duration::from_secs(10);
 /// The platform `telegram`. Clones share connections and caches.
 #[derive(Clone)]
 pub struct Telegram {
-    /// Built for the first call, because it reads the machine's certificates, which a server without bots does not
-    /// need.
-    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
-    lookup: errand::SystemLookup,
+    client: PlatformClient,
     api_base: String,
     timepiece: Timepiece,
+    rate_limits: PlatformRateLimits,
     chats: Cache<(BotId, i64), ChatInfo>,
     /// All messages that one action was split into, by the message id that the agent knows. An edit must change all
     /// of them.
-    families: Cache<(BotId, i64, i64), Arc<[i64]>>,
+    split_messages: Cache<(BotId, i64, i64), Arc<[i64]>>,
     /// The messages that final drafts became, by chat and draft.
     finals: Cache<(BotId, i64, i64), MessageId>,
     split_limits: egress::SplitLimits,
-    refused_tokens: refused_tokens::RefusedTokens,
+    refused: RefusedCredentials,
 }
 
 impl Telegram {
@@ -100,36 +108,45 @@ impl Telegram {
     /// crypto provider before the first call.
     pub fn new(api_base: &str, timepiece: Timepiece) -> Self {
         Self {
-            client: Arc::default(),
-            lookup: errand::SystemLookup::default(),
+            client: PlatformClient::new(timepiece.clone()),
             api_base: api_base.to_owned(),
+            rate_limits: PlatformRateLimits::new(timepiece.clone()),
             timepiece,
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
-            families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
+            split_messages: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_idle(Duration::from_secs(3600))
+                .build(),
             finals: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(600)).build(),
             split_limits: egress::SplitLimits::default(),
-            refused_tokens: refused_tokens::RefusedTokens::default(),
+            refused: RefusedCredentials::default(),
         }
     }
 
     /// The same with another resolver of host names, which counts from the first call on.
     pub fn with_lookup(self, lookup: errand::SystemLookup) -> Self {
-        Self { client: Arc::default(), lookup, ..self }
+        Self { client: self.client.with_lookup(lookup), ..self }
     }
 
     /// The messages that `message` was split into; only itself, if it fitted into one.
     fn recall(&self, bot: &OpenedBot, chat: i64, message: i64) -> Arc<[i64]> {
-        self.families.get(&(bot.id.clone(), chat, message)).unwrap_or_else(|| Arc::from([message]))
+        self.split_messages.get(&(bot.id.clone(), chat, message)).unwrap_or_else(|| Arc::from([message]))
     }
 
-    fn remember(&self, bot: &OpenedBot, chat: i64, message: i64, family: &[i64]) {
+    fn remember(&self, bot: &OpenedBot, chat: i64, message: i64, parts: &[i64]) {
         let key = (bot.id.clone(), chat, message);
-        if family == [message] {
-            self.families.invalidate(&key);
+        if parts == [message] {
+            self.split_messages.invalidate(&key);
         } else {
-            self.families.insert(key, Arc::from(family));
+            self.split_messages.insert(key, Arc::from(parts));
         }
     }
+}
+
+/// Whether the operator wants messages of business accounts. Anybody can connect their account to a bot, and people whom
+/// the bot knows would then be answered in chats of that account. So it is off unless it was turned on.
+fn takes_business(bot: &OpenedBot) -> bool {
+    bot.setting(BUSINESS) == Some("on")
 }
 
 #[derive(Serialize)]
@@ -159,7 +176,7 @@ impl Platform for Telegram {
             pii_safe: true,
             supports_context: self.supports_context(),
             supported_ops: OPS.map(str::to_owned).to_vec(),
-            ..Descriptor::new(PLATFORM, "Telegram")
+            ..Descriptor::new(PLATFORM, LABEL)
         }
     }
 
@@ -168,15 +185,30 @@ impl Platform for Telegram {
         StopRule::InterruptIfTyping
     }
 
-    fn required_secrets(&self) -> &'static [RequiredSecret] {
-        &[
-            RequiredSecret { name: TOKEN, about: "the token that @BotFather gave the bot", generated: false },
-            RequiredSecret {
-                name: WEBHOOK_SECRET,
-                about: "the secret that Telegram sends with each webhook call; 1 to 256 of A-Z a-z 0-9 _ -",
-                generated: true,
-            },
-        ]
+    fn fields(&self) -> &'static [BotField] {
+        const FIELDS: &[BotField] = &[
+            BotField::secret(TOKEN, "the token that @BotFather gave the bot"),
+            BotField::secret(
+                WEBHOOK_SECRET,
+                "the secret that Telegram sends with each webhook call; 1 to 256 of A-Z a-z 0-9 _ -",
+            )
+            .generated(),
+            BotField::setting(
+                BUSINESS,
+                "`on` to get messages of business accounts that are connected to the bot; everybody can connect theirs",
+            )
+            .optional(),
+            BotField::setting(
+                CALLS_PER_SECOND,
+                "messages and edits that the bot may send in a second; by default 30, as Telegram allows without payment",
+            )
+            .optional(),
+        ];
+        FIELDS
+    }
+
+    fn delivery(&self, bot: &OpenedBot, door: Option<&str>) -> EventDelivery {
+        register::delivery(bot, door)
     }
 
     fn is_neighbour(&self, bot: &OpenedBot) -> bool {
@@ -188,18 +220,14 @@ impl Platform for Telegram {
     }
 
     async fn credential_doubted(&self, bot: &OpenedBot) {
-        self.refused_tokens.reported(&bot.id).await;
+        self.refused.reported(&bot.id).await;
     }
 
     fn verify_head(&self, bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
         verify::verify_head(bot, head)
     }
 
-    fn verify(&self, bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
-        verify::verify(bot, raw)
-    }
-
-    fn normalize(&self, bot: &OpenedBot, verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
+    fn normalize(&self, bot: &OpenedBot, verified: VerifiedRequest) -> Result<Reading, WebhookRefusal> {
         normalize::normalize(bot, &verified)
     }
 
@@ -207,12 +235,39 @@ impl Platform for Telegram {
         let params = AnswerCallbackQuery { callback_query_id: ack.0.value.expose() };
         let answered = self.call::<bool>(bot, "answerCallbackQuery", &params, COURTESY).await;
         if let Err(failure) = answered {
-            tracing::debug!(bot.id = %bot.id, "could not acknowledge a button press: {}", failure.cause());
+            tracing::debug!(bot.id = %bot.id, "could not acknowledge a button press: {}", failure.cause(LABEL));
         }
     }
 
+    /// Telegram allows about one message a second in a private chat, and twenty a minute in a group.
+    fn edit_limits(&self, chat: &ChatId) -> EditLimits {
+        let is_group = chat.as_str().starts_with('-');
+        EditLimits { pause: Duration::from_secs(if is_group { 3 } else { 1 }), most: None }
+    }
+
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted).await
+        egress::carry(self, bot, permitted, None).await
+    }
+
+    /// A message of a customer of a business is answered in the name of that business.
+    fn sending_capability(&self, chat: &ChatId) -> Option<&'static str> {
+        // Ids of groups and channels are negative.
+        (!chat.as_str().starts_with('-')).then_some(BUSINESS_CONNECTION)
+    }
+
+    async fn carry_with(
+        &self,
+        bot: &OpenedBot,
+        permitted: PermittedAction,
+        media: Option<StoredMedia>,
+        capability: &Secret,
+    ) -> EgressResult {
+        // A connection from before the operator turned them off is no longer used.
+        let capability = Some(capability).filter(|_| takes_business(bot));
+        match media {
+            Some(media) => egress::send_media(self, bot, permitted, media, capability).await,
+            None => egress::carry(self, bot, permitted, capability).await,
+        }
     }
 
     async fn close_prompt(&self, bot: &OpenedBot, chat: &ChatId, message: &MessageId) {
@@ -225,7 +280,7 @@ impl Platform for Telegram {
         permitted: PermittedAction,
         media: StoredMedia,
     ) -> EgressResult {
-        egress::send_media(self, bot, permitted, media).await
+        egress::send_media(self, bot, permitted, media, None).await
     }
 
     fn media_call(&self) -> Option<&'static str> {
@@ -241,7 +296,7 @@ impl Platform for Telegram {
         media::fetch(self, bot, reference, into).await
     }
 
-    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
+    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<(), BotTrouble> {
         register::register(self, bot, door).await
     }
 
@@ -249,12 +304,20 @@ impl Platform for Telegram {
         self.is_member(bot, user, chat).await
     }
 
+    fn visibility_call(&self) -> Option<&'static str> {
+        Some("getChatMember")
+    }
+
+    fn text_call(&self) -> Option<&'static str> {
+        Some("sendMessage")
+    }
+
     /// A person's direct chat with a bot has the person's id.
     fn direct_chat(&self, user: &UserId) -> Option<ChatId> {
         Some(user.as_str().into())
     }
 
-    async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {
-        poll::fetch(self, bot, intake, stop).await;
+    async fn fetch(&self, feed: &mut EventFeed) -> FeedEnd {
+        poll::fetch(self, feed).await
     }
 }

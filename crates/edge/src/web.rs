@@ -38,15 +38,13 @@ use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{Action, ChatId, Descriptor, InstanceId, MessageId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
-use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::follow_up::{FollowUp, FollowedUp};
-use crate::intake::Intake;
 use crate::platform::{
-    BotTrouble, EventDelivery, HeadProof, InteractionAck, Platform, PlatformBot, Raw, Reading, RequestHead,
-    RequiredSecret, StoredMedia, VerifiedBody, WebhookRefusal,
+    BotField, BotTrouble, EventDelivery, Platform, PlatformBot, Reading, StoredMedia, VerifiedRequest,
+    WebhookDoor, WebhookRefusal,
 };
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
@@ -149,8 +147,17 @@ impl Platform for Web {
         StopRule::Interrupt
     }
 
-    fn required_secrets(&self) -> &'static [RequiredSecret] {
+    fn fields(&self) -> &'static [BotField] {
         &[]
+    }
+
+    /// No outside platform delivers for the web chat, so its webhook path answers like an unknown one.
+    fn doors(&self) -> &'static [WebhookDoor] {
+        &[]
+    }
+
+    fn delivery(&self, _bot: &OpenedBot, _door: Option<&str>) -> EventDelivery {
+        EventDelivery::BuiltIn
     }
 
     fn needs_invitation(&self) -> bool {
@@ -161,23 +168,13 @@ impl Platform for Web {
         Err(BotTrouble::Other("web bots cannot be created: every agent already has one".to_owned()))
     }
 
-    fn verify_head(&self, _bot: &OpenedBot, _head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
-        Err(no_door())
-    }
-
-    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
-        Err(no_door())
-    }
-
-    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
-        Err(no_door())
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedRequest) -> Result<Reading, WebhookRefusal> {
+        Err(WebhookRefusal { reason: "unknown_path", status: StatusCode::NOT_FOUND })
     }
 
     fn answers_senders_itself(&self) -> bool {
         true
     }
-
-    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
     async fn carry(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
         self.carry_out(permitted).await
@@ -209,14 +206,7 @@ impl Platform for Web {
         files::fetch(reference, into).await
     }
 
-    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
-        Ok(EventDelivery::Pushed)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<(), BotTrouble> {
+        Ok(())
     }
-
-    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
-}
-
-/// No outside platform delivers for the web chat, so its webhook path answers like an unknown one.
-fn no_door() -> WebhookRefusal {
-    WebhookRefusal { reason: "no_door", status: StatusCode::NOT_FOUND }
 }

@@ -150,7 +150,7 @@ async fn hear(
     heard: &mut Option<OpenResponse>,
 ) -> Result<bool, reqwest::Error> {
     let mut response = request.send().await?;
-    let (status, headers) = (response.status(), response.headers().clone());
+    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
     let heard = heard.insert(OpenResponse { status, headers, body: BytesMut::new() });
     while let Some(chunk) = response.chunk().await? {
         let room = limit - heard.body.len();

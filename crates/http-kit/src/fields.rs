@@ -50,7 +50,7 @@ impl Fields {
         self.unread.get(name).is_some_and(|value| !value.is_null())
     }
 
-    pub fn complain(&self, name: &str, why: impl AsRef<str>) -> Problem {
+    pub fn field_error(&self, name: &str, why: impl AsRef<str>) -> Problem {
         Problem::invalid_field(&format!("{}{name}", self.within), why)
     }
 
@@ -59,19 +59,19 @@ impl Fields {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.complain(name, "must be a string")),
+            Some(_) => Err(self.field_error(name, "must be a string")),
         }
     }
 
     pub fn text(&mut self, name: &str) -> Result<String, Problem> {
-        self.optional_text(name)?.ok_or_else(|| self.complain(name, "is missing"))
+        self.optional_text(name)?.ok_or_else(|| self.field_error(name, "is missing"))
     }
 
     /// A short string: not empty, of limited length, without control characters.
     pub fn optional_label(&mut self, name: &str, longest: usize) -> Result<Option<String>, Problem> {
         let label = self.optional_text(name)?;
         match label.as_deref().and_then(|label| unfit(label, longest)) {
-            Some(why) => Err(self.complain(name, why)),
+            Some(why) => Err(self.field_error(name, why)),
             None => Ok(label),
         }
     }
@@ -88,7 +88,7 @@ impl Fields {
     }
 
     pub fn label(&mut self, name: &str, longest: usize) -> Result<String, Problem> {
-        self.optional_label(name, longest)?.ok_or_else(|| self.complain(name, "is missing"))
+        self.optional_label(name, longest)?.ok_or_else(|| self.field_error(name, "is missing"))
     }
 
     /// One word of a closed set.
@@ -102,7 +102,7 @@ impl Fields {
             None => Ok(None),
             Some(word) => match known(&word) {
                 Some(meant) => Ok(Some(meant)),
-                None => Err(self.complain(name, format!("must be one of {are}"))),
+                None => Err(self.field_error(name, format!("must be one of {are}"))),
             },
         }
     }
@@ -111,12 +111,12 @@ impl Fields {
     pub fn optional_seconds(&mut self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let seconds = value.as_f64().and_then(|seconds| clamped(seconds, most));
-        seconds.map(Some).ok_or_else(|| self.complain(name, NO_SECONDS))
+        seconds.map(Some).ok_or_else(|| self.field_error(name, NO_SECONDS))
     }
 
     pub fn optional_whole(&mut self, name: &str) -> Result<Option<i64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| self.complain(name, "must be a whole number"))
+        value.as_i64().map(Some).ok_or_else(|| self.field_error(name, "must be a whole number"))
     }
 
     /// A time in ms. Peers write any JSON number.
@@ -124,7 +124,7 @@ impl Fields {
         let Some(value) = self.take(name) else { return Ok(None) };
         // Fractions are dropped. The cast saturates.
         let millis = value.as_i64().or_else(|| value.as_f64().map(|millis| millis as i64));
-        millis.map(Some).ok_or_else(|| self.complain(name, "must be a number of milliseconds"))
+        millis.map(Some).ok_or_else(|| self.field_error(name, "must be a number of milliseconds"))
     }
 
     pub fn is_text(&self, name: &str) -> bool {
@@ -133,14 +133,16 @@ impl Fields {
 
     pub fn optional_names(&mut self, name: &str) -> Result<Option<Vec<String>>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let Value::Array(items) = value else { return Err(self.complain(name, "must be a list of strings")) };
+        let Value::Array(items) = value else {
+            return Err(self.field_error(name, "must be a list of strings"));
+        };
         if items.len() > MOST_NAMED {
-            return Err(self.complain(name, format!("contains more than {MOST_NAMED} names")));
+            return Err(self.field_error(name, format!("contains more than {MOST_NAMED} names")));
         }
         let names = items.into_iter().map(|item| match item {
             Value::String(text) if unfit(&text, LONGEST_LABEL).is_none() => Ok(text),
-            Value::String(_) => Err(self.complain(name, "contains an invalid name")),
-            _ => Err(self.complain(name, "must be a list of strings")),
+            Value::String(_) => Err(self.field_error(name, "contains an invalid name")),
+            _ => Err(self.field_error(name, "must be a list of strings")),
         });
         names.collect::<Result<_, _>>().map(Some)
     }
@@ -149,14 +151,14 @@ impl Fields {
     pub fn object(&mut self, name: &str, within: &'static str) -> Result<Fields, Problem> {
         match self.take(name) {
             Some(Value::Object(unread)) => Ok(Fields { within, unread }),
-            Some(_) => Err(self.complain(name, "must be an object")),
-            None => Err(self.complain(name, "is missing")),
+            Some(_) => Err(self.field_error(name, "must be an object")),
+            None => Err(self.field_error(name, "is missing")),
         }
     }
 
     pub fn optional_switch(&mut self, name: &str) -> Result<Option<bool>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        value.as_bool().map(Some).ok_or_else(|| self.complain(name, "must be true or false"))
+        value.as_bool().map(Some).ok_or_else(|| self.field_error(name, "must be true or false"))
     }
 
     /// An object of any content.
@@ -164,14 +166,14 @@ impl Fields {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Object(object)) => Ok(Some(object)),
-            Some(_) => Err(self.complain(name, "must be an object")),
+            Some(_) => Err(self.field_error(name, "must be an object")),
         }
     }
 
     /// Refuses unknown fields, so that a misspelled field is not ignored.
     pub fn end(self) -> Result<(), Problem> {
         match self.unread.keys().next() {
-            Some(unknown) => Err(self.complain(unknown, "is unknown")),
+            Some(unknown) => Err(self.field_error(unknown, "is unknown")),
             None => Ok(()),
         }
     }

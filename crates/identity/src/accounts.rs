@@ -77,6 +77,14 @@ impl Accounts {
         self.revocations.add(listener);
     }
 
+    /// Stores the commands that an agent announced for a bot. Those who register commands hear of a change.
+    pub async fn keep_commands(&self, of: &InstanceId, on: &BotRef, manifest: &str) -> Result<(), Fault> {
+        if self.roster.records().keep_manifest(of, on, manifest).await? {
+            self.roster.commands_changed(on);
+        }
+        Ok(())
+    }
+
     /// Creates a tenant. Returns `None` when the name is taken.
     pub async fn create_tenant(&self, name: &str) -> Result<Result<Option<Tenant>, NotEnrolled>, Fault> {
         // A tenant is looked up by name or id, so no name may look like another tenant's id.
@@ -160,7 +168,8 @@ impl Accounts {
 
     /// Deletes an agent with everything that belongs to it. Idempotent.
     pub async fn remove_agent(&self, instance: &InstanceId) -> Result<Removed, Fault> {
-        let mut bots = self.roster.records().bots_used_by(instance).await?;
+        let used = self.roster.records().bots_used_by(instance).await?;
+        let mut bots = used.clone();
         // A shared bot stays as it is for its other agents. What was cached about this one depends on the agent.
         for shared in self.roster.records().bots().await?.iter().filter(|bot| bot.shared) {
             bots.retain(|bot| bot.platform != shared.platform || bot.bot != shared.id);
@@ -168,6 +177,7 @@ impl Accounts {
         let tenant = self.roster.records().instance(instance).await?.map(|found| found.tenant);
         let removed = self.roster.records().remove_instance(instance).await?;
         bots.iter().for_each(|bot| self.roster.bot_changed(bot));
+        used.iter().for_each(|bot| self.roster.commands_changed(bot));
         self.roster.agent_changed(instance);
         if let Some(tenant) = &tenant {
             self.roster.tenant_changed(tenant);

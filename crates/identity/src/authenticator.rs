@@ -201,7 +201,7 @@ impl Authenticator {
     }
 
     async fn gateway(&self, token: &str) -> Result<AuthenticationResult, Fault> {
-        let holder = match self.keyring.judge(token).await? {
+        let holder = match self.keyring.check_upgrade_token(token).await? {
             CredentialCheck::Good(holder) => holder,
             // A laptop that slept between making the token and connecting must not disable itself permanently.
             CredentialCheck::Expired { holder, late_seconds } if late_seconds <= LEEWAY_SECONDS => holder,

@@ -23,6 +23,13 @@ impl Accounts {
         Ok(created)
     }
 
+    /// Sets some of the settings of a bot, given as a JSON object.
+    pub async fn change_bot_settings(&self, on: &BotRef, changed: &str) -> Result<bool, Fault> {
+        let known = self.roster.records().change_bot_settings(on, changed).await?;
+        self.roster.bot_changed(on);
+        Ok(known)
+    }
+
     /// Removes a bot with its secrets and routes. The relay has more to do then; see its `RouteRemovals`.
     pub async fn remove_bot(&self, on: &BotRef) -> Result<Removed, Fault> {
         let removed = self.roster.records().remove_bot(&on.platform, &on.bot).await?;

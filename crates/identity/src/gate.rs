@@ -78,6 +78,11 @@ pub struct IncomingMessage<'a> {
 }
 
 impl IncomingMessage<'_> {
+    /// Whether its author decides whose it is. An invited person on the chat page chooses the agent.
+    fn is_on_shared_bot(&self) -> bool {
+        self.shared && self.person.is_none()
+    }
+
     fn kind(&self) -> MessageTraits {
         let is_addressed = self.addressed || !is_group_chat(self.origin.source);
         MessageTraits { is_addressed, from_bot: self.from_bot }
@@ -182,7 +187,10 @@ impl Gate {
 
     /// Decides about a message from a platform. Nothing is stored and no agent is woken for one that is not admitted.
     pub async fn decide(&self, incoming: IncomingMessage<'_>) -> Result<GateDecision, Fault> {
-        self.resolve(incoming, None).await
+        match incoming.is_on_shared_bot() {
+            true => self.decide_shared(incoming, None).await,
+            false => self.decide_owned(incoming, None).await,
+        }
     }
 
     /// Decides whether a message may be stored for this agent, which need not be the one that [`Self::decide`] chooses.
@@ -192,25 +200,18 @@ impl Gate {
         to: &InstanceId,
         incoming: IncomingMessage<'_>,
     ) -> Result<Option<Admitted>, Fault> {
-        Ok(match self.resolve(incoming, Some(to)).await? {
+        let decision = match incoming.is_on_shared_bot() {
+            true => self.decide_shared(incoming, Some(to)).await?,
+            false => self.decide_owned(incoming, Some(to)).await?,
+        };
+        Ok(match decision {
             GateDecision::Admitted(admitted) => Some(admitted),
             GateDecision::NotAddressed(_) | GateDecision::Ignored(_) | GateDecision::Stranger(_) => None,
         })
     }
 
-    /// The decision among all agents, or about the one that `only` names.
-    async fn resolve(
-        &self,
-        incoming: IncomingMessage<'_>,
-        only: Option<&InstanceId>,
-    ) -> Result<GateDecision, Fault> {
-        match incoming.shared && incoming.person.is_none() {
-            true => self.decide_shared(incoming, only).await,
-            false => self.decide_owned(incoming, only).await,
-        }
-    }
-
-    /// A message on a bot that belongs to one agent, or on the server's own platforms.
+    /// A message on a bot that belongs to one agent, or on the server's own platforms. Only about the agent that `only`
+    /// names, if it names one.
     async fn decide_owned(
         &self,
         incoming: IncomingMessage<'_>,
@@ -336,7 +337,7 @@ impl Gate {
                     self.policies.admits(agent, &on.platform, source.user_id.as_ref()).await?;
                 layers.relevant =
                     layers.principal_admits && self.relevance.wants(agent, on, source, message).await?;
-                layers.visible = layers.relevant && self.visibility.covers(agent, on, source).await?;
+                layers.visible = layers.relevant && self.visibility.covers(&place.to, on, source).await?;
             }
         }
         let admitted = candidate.admitted(layers);

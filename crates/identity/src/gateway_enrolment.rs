@@ -120,7 +120,7 @@ impl GatewayEnrolment {
         }
         let bots = self.gateways.bots_for_keys(&found.instance, &limit, keys).await?;
         Ok(bots.unwrap_or_else(|| {
-            tracing::warn!(instance.id = %found.instance, "an enrolling gateway claims nothing: its route keys need one shared bot of each platform");
+            tracing::warn!(instance.id = %found.instance, "the route keys of an enrolling gateway were ignored: each platform must have exactly one shared bot");
             Vec::new()
         }))
     }

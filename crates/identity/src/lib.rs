@@ -38,6 +38,7 @@ mod roster_view;
 mod route;
 mod sleep_urls;
 mod staleness;
+mod tenant_cache;
 mod throttle;
 
 pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
@@ -67,6 +68,7 @@ pub use roster_view::RosterView;
 pub use route::{EventOrigin, Routed};
 pub use sleep_urls::{SleepCaller, SleepUrls};
 pub use staleness::StalePolicies;
+pub use tenant_cache::TenantCache;
 pub use throttle::Throttle;
 pub use vault::{
     AccessGrant, BOOTSTRAP_CLIENT, EndedCredentials, GatewayOwner, Login, SHORTEST_ACCESS, WhichCredentials,

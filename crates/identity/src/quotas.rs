@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use ledger::{LimitName, OwnLimits, TenantLimits};
 use parking_lot::Mutex;
 use posthouse_wire::{InstanceId, TenantId};
@@ -143,7 +144,7 @@ struct Inner {
     roster: RosterView,
     defaults: LimitValues,
     metrics: Arc<Metrics>,
-    tenants: DashMap<TenantId, Arc<Mutex<TenantBuckets>>>,
+    tenants: DashMap<TenantId, Arc<Mutex<TenantBuckets>>, RandomState>,
     /// Number of tenants that remained after the last cleanup.
     left: AtomicUsize,
 }
@@ -170,7 +171,7 @@ impl Quotas {
         defaults: LimitValues,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (tenants, left) = (DashMap::new(), AtomicUsize::new(0));
+        let (tenants, left) = (DashMap::default(), AtomicUsize::new(0));
         Self(Arc::new(Inner { records, roster, defaults, metrics, tenants, left }))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthouse_time::Instant;
+use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
 use crate::roster_versions::{RosterChange, RosterVersions};
@@ -38,7 +39,10 @@ where
         Self { records: Cache::new(capacity), lifetime }
     }
 
-    pub fn get(&self, key: &K, versions: &RosterVersions, now: Instant) -> Option<V> {
+    pub fn get<Q>(&self, key: &Q, versions: &RosterVersions, now: Instant) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let cached = self.records.get(key)?;
         let is_fresh = now.since(cached.read.at) < self.lifetime
             && !versions.changed_since(cached.read.version, &cached.depends_on);

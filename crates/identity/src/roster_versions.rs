@@ -24,6 +24,9 @@ pub enum RosterChange {
     Agent(InstanceId),
     /// A bot, its routes, or the list of people who may write to it.
     Bot(BotRef),
+    /// The commands that agents announced for a bot. An agent can change them as often as it likes, so no cached record
+    /// depends on them.
+    Commands(BotRef),
     /// An author on a platform: the agents they are linked to.
     Author(Platform, UserId),
     /// A chat, scope or path of a bot: the agent it belongs to by a claim.
@@ -81,16 +84,26 @@ impl RosterVersions {
     }
 
     pub fn note(&self, change: RosterChange) {
-        let version = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         match &change {
-            RosterChange::Anything => self.raise_floor(version),
-            subject => self.raise(subject, version),
-        }
-        if self.last.len() > MOST {
-            self.raise_floor(version);
+            RosterChange::Commands(_) => {}
+            RosterChange::Anything => {
+                let version = self.next();
+                self.raise_floor(version);
+            }
+            subject => {
+                let version = self.next();
+                self.raise(subject, version);
+                if self.last.len() > MOST {
+                    self.raise_floor(version);
+                }
+            }
         }
         // There may be no watcher.
         let _ = self.changes.send(change);
+    }
+
+    fn next(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Two changes of one subject may get here in the other order than they got their numbers. The higher one stays.

@@ -11,12 +11,13 @@ use bus::{Bus, Notification};
 use ledger::{AccessRecord, BotRef, Discriminator, Instance, Owner, Roster, TokenHash};
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{ClientId, InstanceId, LoginId, Platform, TenantId, UserId};
+use quick_cache::Equivalent;
 use vault::Keyring;
 
 use crate::Fault;
 use crate::record_cache::{ReadMark, RecordCache};
 use crate::roster_versions::{RosterChange, RosterVersions, RosterWatch};
-use crate::route::Routed;
+use crate::route::{EventPlace, Routed};
 
 /// Lifetime of cached agents and access tokens. A change on this node takes effect at once, one on another node whose
 /// notification was lost within this time.
@@ -31,8 +32,10 @@ pub struct RosterView(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub records: Arc<dyn Roster>,
     pub versions: RosterVersions,
-    /// Also events that have no route.
-    pub routes: RecordCache<(BotRef, Vec<Discriminator>), Option<Routed>>,
+    /// The routes of bots that have a single one for everything.
+    pub whole_routes: RecordCache<BotRef, Routed>,
+    /// All others, by place. Also places that have no route.
+    pub place_routes: RecordCache<(BotRef, EventPlace), Option<Routed>>,
     keyring: Keyring,
     bus: Bus,
     timepiece: Timepiece,
@@ -47,7 +50,8 @@ impl RosterView {
         Self(Arc::new(Inner {
             records,
             versions: RosterVersions::default(),
-            routes: RecordCache::new(200_000, ROUTES_REMEMBERED),
+            whole_routes: RecordCache::new(100_000, ROUTES_REMEMBERED),
+            place_routes: RecordCache::new(200_000, ROUTES_REMEMBERED),
             keyring,
             bus,
             timepiece,
@@ -138,6 +142,13 @@ impl RosterView {
             .publish(Notification::BotChanged { platform: on.platform.to_string(), bot: on.bot.to_string() });
     }
 
+    /// Announces that an agent announced other commands for a bot. Only those who watch the roster hear of it.
+    pub(crate) fn commands_changed(&self, on: &BotRef) {
+        self.0.versions.note(RosterChange::Commands(on.clone()));
+        let (platform, bot) = (on.platform.to_string(), on.bot.to_string());
+        self.0.bus.publish(Notification::CommandsChanged { platform, bot });
+    }
+
     /// Announces that the links of an author were changed.
     pub(crate) fn author_changed(&self, platform: &Platform, user: &UserId) {
         self.0.versions.note(RosterChange::Author(platform.clone(), user.clone()));
@@ -176,6 +187,10 @@ impl RosterView {
             Notification::BotChanged { platform, bot } => {
                 RosterChange::Bot(BotRef { platform: platform.as_str().into(), bot: bot.as_str().into() })
             }
+            Notification::CommandsChanged { platform, bot } => RosterChange::Commands(BotRef {
+                platform: platform.as_str().into(),
+                bot: bot.as_str().into(),
+            }),
             Notification::AuthorChanged { platform, user } => {
                 RosterChange::Author(platform.as_str().into(), user.as_str().into())
             }
@@ -202,14 +217,19 @@ impl RosterView {
         self.0.versions.note(RosterChange::Anything);
     }
 
-    /// Version of a tenant's connectors, aliases and permissions. A cache outside this crate uses the version from
-    /// before its read as part of its key, so that an entry is not found after a change.
-    pub fn tenant_version(&self, tenant: &TenantId) -> u64 {
-        self.0.versions.of(&RosterChange::Tenant(tenant.clone()))
+    /// Number of changes so far. A cache outside this crate remembers it from before its read.
+    pub fn change_count(&self) -> u64 {
+        self.0.versions.current()
+    }
+
+    /// Whether a bot, its routes, or the list of people who may write to it has changed after this number of changes.
+    pub fn bot_changed_since(&self, count: u64, on: &BotRef) -> bool {
+        // Mostly nothing at all has changed. Then no lookup is needed.
+        self.change_count() != count && self.bot_version(on) > count
     }
 
     /// Version of a bot, its routes, and the list of people who may write to it.
-    pub fn bot_version(&self, on: &BotRef) -> u64 {
+    pub(crate) fn bot_version(&self, on: &BotRef) -> u64 {
         self.0.versions.of(&RosterChange::Bot(on.clone()))
     }
 
@@ -223,10 +243,11 @@ impl RosterView {
     }
 
     /// A cached record of another component, if nothing that it depends on has changed.
-    pub(crate) fn cached<K, V>(&self, records: &RecordCache<K, V>, key: &K) -> Option<V>
+    pub(crate) fn cached<K, V, Q>(&self, records: &RecordCache<K, V>, key: &Q) -> Option<V>
     where
         K: Hash + Eq,
         V: Clone,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         records.get(key, &self.0.versions, self.now())
     }

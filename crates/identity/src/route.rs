@@ -1,7 +1,7 @@
 //! Routing: from an event's chat, scope or path to the agent it belongs to.
 
 use ledger::{BotRef, Discriminator, PlaceOwner, RouteOrigin, RouteTo};
-use posthouse_wire::Source;
+use posthouse_wire::{ChatId, ScopeId, Source};
 
 use crate::roster_versions::RosterChange;
 use crate::{Fault, RosterView};
@@ -14,7 +14,26 @@ pub struct EventOrigin<'a> {
     pub path: Option<&'a str>,
 }
 
+/// The place of an event: everything in its origin that decides its agent. Scopes or paths of two tenants may contain
+/// the same chat, so a cache needs all of it in its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EventPlace {
+    chat: Option<ChatId>,
+    parent_chat: Option<ChatId>,
+    scope: Option<ScopeId>,
+    path: Option<Box<str>>,
+}
+
 impl EventOrigin<'_> {
+    pub(crate) fn place(&self) -> EventPlace {
+        EventPlace {
+            chat: self.source.chat_id.clone(),
+            parent_chat: self.source.parent_chat_id.clone(),
+            scope: self.source.scope_id.clone(),
+            path: self.path.map(Box::from),
+        }
+    }
+
     /// Most specific first. A thread belongs to its parent's agent unless it has its own route.
     pub(crate) fn discriminators(&self) -> Vec<Discriminator> {
         let chats = [&self.source.chat_id, &self.source.parent_chat_id];
@@ -44,29 +63,31 @@ impl RosterView {
     /// Returns the agent that the place of an event belongs to, by a route of this bot. `None` when there is no route
     /// for it.
     pub async fn route(&self, on: &BotRef, origin: EventOrigin<'_>) -> Result<Option<Routed>, Fault> {
-        let whole = (on.clone(), vec![Discriminator::Any]);
-        if let Some(Some(known)) = self.0.routes.get(&whole, &self.0.versions, self.now()) {
+        if let Some(known) = self.cached(&self.0.whole_routes, on) {
             return Ok(Some(known));
         }
-        // The key holds everything that decides the agent of the event, because scopes or paths of two tenants may contain the same chat.
-        let particular = (on.clone(), origin.discriminators());
-        if let Some(known) = self.0.routes.get(&particular, &self.0.versions, self.now()) {
+        let key = (on.clone(), origin.place());
+        if let Some(known) = self.cached(&self.0.place_routes, &key) {
             return Ok(known);
         }
         let read = self.read_mark();
-        let found = self.0.records.place_owner(on, &particular.1).await?;
+        let candidates = origin.discriminators();
+        let found = self.0.records.place_owner(on, &candidates).await?;
         // An owned bot has one route for everything. A shared bot is cached per chat, and also who has no route: one
         // tenant's claim concerns only the places that it names.
         let owned = found.as_ref().is_some_and(|found| found.which == Discriminator::Any);
         let mut depends_on = vec![RosterChange::Bot(on.clone())];
         if !owned {
-            depends_on
-                .extend(particular.1.iter().map(|place| RosterChange::Place(on.clone(), place.clone())));
+            depends_on.extend(candidates.into_iter().map(|place| RosterChange::Place(on.clone(), place)));
         }
         depends_on.extend(found.as_ref().map(|found| RosterChange::Agent(found.to.instance.clone())));
         let routed = found.map(Routed::new);
-        let key = if owned { whole } else { particular };
-        self.0.routes.insert(key, routed.clone(), depends_on, read);
+        match &routed {
+            Some(routed) if owned => {
+                self.0.whole_routes.insert(on.clone(), routed.clone(), depends_on, read);
+            }
+            _ => self.0.place_routes.insert(key, routed.clone(), depends_on, read),
+        }
         Ok(routed)
     }
 }

@@ -8,13 +8,14 @@ use posthouse_wire::InstanceId;
 
 use crate::record_cache::RecordCache;
 use crate::roster_versions::RosterChange;
+use crate::route::EventPlace;
 use crate::{EventOrigin, Fault, RosterView};
 
 /// Lifetime of cached policies. They are read for every message of a platform.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Policies by bot, origin of the event and agent, also those that are known to be absent.
-type StalenessCache = RecordCache<(BotRef, Vec<Discriminator>, InstanceId), Option<StalePolicy>>;
+/// Policies by bot, place of the event and agent, also those that are known to be absent.
+type StalenessCache = RecordCache<(BotRef, EventPlace, InstanceId), Option<StalePolicy>>;
 
 /// The policies of routes and agents. Clones share their cache.
 #[derive(Clone)]
@@ -41,12 +42,12 @@ impl StalePolicies {
         origin: EventOrigin<'_>,
         to: &InstanceId,
     ) -> Result<Option<StalePolicy>, Fault> {
-        let key = (on.clone(), origin.discriminators(), to.clone());
+        let key = (on.clone(), origin.place(), to.clone());
         if let Some(known) = self.roster.cached(&self.policies, &key) {
             return Ok(known);
         }
         let read = self.roster.read_mark();
-        let policy = self.records.staleness(on, &key.1, to).await?;
+        let policy = self.records.staleness(on, &origin.discriminators(), to).await?;
         let depends_on = vec![RosterChange::Bot(on.clone()), RosterChange::Agent(to.clone())];
         self.policies.insert(key, policy, depends_on, read);
         Ok(policy)

@@ -70,6 +70,7 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64, receipts: Option<String>)
             sender: Some(Sender::Person(format!("9001002{caller:03}"))),
             limits: InboxLimits { entries: 10_000, bytes: 256 * 1024 * 1024 },
             stale: None,
+            turn: Default::default(),
         };
         let kept = inbox.append(append).await?;
         let taken = vec![Acknowledgement {

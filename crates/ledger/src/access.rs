@@ -173,7 +173,7 @@ pub enum PairingResult {
 pub trait Access: Send + Sync {
     /// The policy of the bot and the decision about each of these subjects, in the same order. A bot that
     /// does not exist admits nobody.
-    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault>;
+    async fn sender_records(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault>;
     /// False when there is no such bot.
     async fn set_policy(&self, on: &BotRef, policy: PrincipalPolicy) -> Result<bool, Fault>;
     /// Stores a decision. It replaces an earlier decision and a pending request. False when there is no such

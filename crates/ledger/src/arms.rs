@@ -348,5 +348,5 @@ pub trait Arms: Send + Sync {
     ) -> Result<(), Fault>;
 
     /// Number of arms and alarms by state: armed (including held ones), dead.
-    async fn census(&self) -> Result<(u64, u64), Fault>;
+    async fn count_by_state(&self) -> Result<(u64, u64), Fault>;
 }

@@ -102,7 +102,7 @@ pub trait Bindings: Send + Sync {
     async fn agents_of_author(&self, on: &BotRef, user: &UserId) -> Result<Vec<BoundAgent>, Fault>;
     /// Authors linked to an agent who may know what happens in this chat: first those who were seen there, then the
     /// most recently linked.
-    async fn witnesses(
+    async fn linked_authors_near(
         &self,
         of: &InstanceId,
         on: &BotRef,

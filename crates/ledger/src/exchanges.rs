@@ -111,7 +111,7 @@ pub trait Exchanges: Send + Sync {
     async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<AskResult, Fault>;
     /// Deletes an open question whose delivery was refused, and the receipt of that delivery. The question
     /// can then be asked again under the same id. A question that has ended does not change.
-    async fn unask(
+    async fn delete_unsent_question(
         &self,
         tenant: &TenantId,
         correlation: &CorrelationId,

@@ -44,7 +44,7 @@ impl TextQuery {
 }
 
 /// A word as a quoted phrase, in which nothing but a quote has a meaning.
-fn phrase(word: &str) -> String {
+pub(crate) fn phrase(word: &str) -> String {
     format!("\"{}\"", word.replace('"', "\"\"").replace('\0', " "))
 }
 

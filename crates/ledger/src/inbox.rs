@@ -10,7 +10,7 @@ use posthouse_wire::{
     TenantId,
 };
 
-use crate::{BotRef, EntryStaleness, Fault, NewReceipt, StaleEntries, StalePolicy};
+use crate::{BotRef, EntryStaleness, EntryTurn, Fault, NewReceipt, StaleEntries, StalePolicy};
 
 /// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,8 @@ pub struct Append {
     pub limits: InboxLimits,
     /// What happens if it waits too long.
     pub stale: Option<StalePolicy>,
+    /// The session and the prompt of the event. They are not stored, because they can be read from the event again.
+    pub turn: EntryTurn,
 }
 
 impl Append {
@@ -138,6 +140,8 @@ pub struct Entry {
     pub album: Option<String>,
     /// What happens if it waits too long. None for `StaleAction::Deliver`.
     pub stale: Option<EntryStaleness>,
+    /// The session and the prompt of the event.
+    pub turn: EntryTurn,
 }
 
 impl Entry {
@@ -245,5 +249,5 @@ pub trait Inbox: StaleEntries {
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;
     /// Registers `hear`, which is called for every appended entry, in commit order, before the append
     /// resolves. It must not block.
-    fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>);
+    fn follow(&self, hear: Arc<dyn Fn(Entry) + Send + Sync>);
 }

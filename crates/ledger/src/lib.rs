@@ -14,6 +14,8 @@ mod data;
 mod data_database;
 mod dead_bots;
 mod enroll_tokens;
+mod entry_turn;
+mod event_feeds;
 mod exchanges;
 mod fault;
 mod full_text;
@@ -23,6 +25,7 @@ mod interactions;
 mod invitations;
 mod media;
 mod outbox;
+mod person_chats;
 mod principals;
 mod prompts;
 mod provisioning;
@@ -34,6 +37,8 @@ mod server_facts;
 mod shared_bots;
 mod skill_approval;
 mod skill_database;
+mod skill_runs;
+mod skill_triggers;
 mod skills;
 mod sleep;
 mod sqlite;
@@ -69,6 +74,8 @@ pub use dead_bots::{DeadBot, DeadBots};
 pub use enroll_tokens::{
     CredentialToEnroll, EnrollResult, EnrollSetup, EnrollToken, EnrollTokens, Redeemable, Redeemer,
 };
+pub use entry_turn::{EntryTurn, session_of};
+pub use event_feeds::{AgentManifest, EventFeeds};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
 pub use full_text::{TextQuery, WORDS_OF_A_SEARCH};
@@ -81,6 +88,7 @@ pub use interactions::{InteractionMode, Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use media::{KEYS_OF_A_FILE, MediaKey, MediaRecord, MediaRecords};
 pub use outbox::{BeginOutcome, Outbox, Request};
+pub use person_chats::{KnownPerson, PersonChats, PersonIds};
 pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
 pub use prompts::{PROMPTS_OF_AN_AGENT, Prompts, ShownPrompt};
 pub use provisioning::{
@@ -101,11 +109,15 @@ pub use server_facts::ServerFacts;
 pub use shared_bots::{AdmittedTenant, SharedBots, UseBotResult};
 pub use skill_approval::{
     APPROVAL_KEYS, AddedApprovalKey, ApprovalKeyRecord, SKILL_AUDIT_ROWS, SkillApproval, SkillAuditEvent,
-    SkillAuditRow, SkillSettings, SkillSettingsChange,
+    SkillAuditRow, SkillSettings, SkillSettingsChange, StoreKind,
 };
 pub use skill_database::{
     OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillFingerprint, SkillVersionRow,
 };
+pub use skill_runs::{
+    EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns, StoredRun,
+};
+pub use skill_triggers::{NewTrigger, SkillTriggers, TRIGGERS_OF_A_TENANT, TriggerRecord};
 pub use skills::{
     DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
     SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
@@ -124,6 +136,7 @@ pub use tokens::{
 pub use trace::{MessageTimeline, TraceStep, Traces};
 pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
-    CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,
-    ServerKey, ServerKeyKind, ServerKeys, Uses, VaultRecords,
+    CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, SECRETS_OF_A_TENANT,
+    Sealed, SealedSecret, SecretStored, ServerKey, ServerKeyKind, ServerKeys, TenantSecrets, Uses,
+    VaultRecords,
 };

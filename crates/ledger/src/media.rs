@@ -44,11 +44,11 @@ pub trait MediaRecords: Send + Sync {
     async fn media(&self, id: &MediaId) -> Result<Option<MediaRecord>, Fault>;
     /// The file that this key opens now.
     async fn media_of_key(&self, key: &MediaKey) -> Result<Option<MediaRecord>, Fault>;
-    /// Stores keys and makes their files last until `until` at least, by which the keys end. Keys for files that do not
-    /// exist are ignored. Earlier keys stay valid.
-    async fn add_media_keys(&self, keys: Vec<MediaKey>, until: Moment) -> Result<(), Fault>;
-    /// Deletes the row of a file. Repeating it is harmless.
-    async fn remove_media(&self, id: &MediaId) -> Result<(), Fault>;
+    /// Stores keys for files of this agent, and makes the files last until `until` at least, by which the keys end. Keys
+    /// for files that it does not have are ignored. Earlier keys stay valid.
+    async fn add_media_keys(&self, of: &InstanceId, keys: Vec<MediaKey>, until: Moment) -> Result<(), Fault>;
+    /// Deletes the row of a file of this agent. Repeating it is harmless.
+    async fn remove_media(&self, of: &InstanceId, id: &MediaId) -> Result<(), Fault>;
     /// Files on the disk whose row is gone.
     async fn files_to_delete(&self, at_most: u32) -> Result<Vec<MediaFile>, Fault>;
     /// Reports that these files were deleted from the disk. Repeating it is harmless.

@@ -53,10 +53,11 @@ pub trait Outbox: Send + Sync {
         gateway: &GatewayId,
         request: &RequestId,
     ) -> Result<Option<BeginOutcome>, Fault>;
-    /// Records the result. `posted` is the time of the call to the platform, if there was one, and `called` names the
-    /// calls that used the bot's credentials.
+    /// Records the result of an action of this agent. `posted` is the time of the call to the platform, if there was
+    /// one, and `called` names the calls that used the bot's credentials.
     async fn finish(
         &self,
+        of: &InstanceId,
         action: &ActionId,
         outcome: &Outcome,
         posted: Option<Moment>,

@@ -45,11 +45,5 @@ pub trait Prompts: Send + Sync {
     /// All prompts of a chat.
     async fn prompts_in(&self, on: &BotRef, chat: &ChatId) -> Result<Vec<ShownPrompt>, Fault>;
     /// Records the first press. False when one was recorded before, or when there is no such prompt.
-    async fn press(
-        &self,
-        on: &BotRef,
-        chat: &ChatId,
-        message: &MessageId,
-        option: &PromptOptionId,
-    ) -> Result<bool, Fault>;
+    async fn press(&self, prompt: &ShownPrompt, option: &PromptOptionId) -> Result<bool, Fault>;
 }

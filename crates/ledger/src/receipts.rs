@@ -245,7 +245,7 @@ pub trait Receipts: Send + Sync {
     async fn waiting(&self, tenant: &TenantId, at_most: u32) -> Result<u32, Fault>;
     /// Queues a scheduled delivery whose time has come; the caller attempts it now, and it is due again at
     /// `lease_until`. None when it is neither scheduled nor due.
-    async fn bring_up(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault>;
+    async fn start_scheduled(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault>;
     /// Stores a reply of an agent with the receipt of the entry that it replies to. A reply that names no
     /// entry belongs to the latest message of whoever began the conversation. If another agent or a program
     /// of the tenant began it, an agent that writes there gets only replies that name its own entry. All

@@ -330,6 +330,8 @@ pub trait Roster: Interactions {
     async fn create_bot(&self, bot: Bot) -> Result<Created, Fault>;
     async fn bots(&self) -> Result<Vec<Bot>, Fault>;
     async fn bot(&self, platform: &Platform, id: &BotId) -> Result<Option<Bot>, Fault>;
+    /// Sets some of the settings of a bot, given as a JSON object. The others stay. False when there is no such bot.
+    async fn change_bot_settings(&self, on: &BotRef, changed: &str) -> Result<bool, Fault>;
     /// Removes its secrets and routes, too, and ends the entries that wait for an agent by one of them.
     async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault>;
 

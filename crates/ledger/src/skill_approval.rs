@@ -1,10 +1,11 @@
-//! Settings of tenants for their skills: the store, the approval mode, the public keys; and the audit log of approvals.
+//! Settings of tenants for their stores: where skills and data are, the approval mode, the public keys; and the audit log
+//! of approvals.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 
-use crate::Fault;
+use crate::{Fault, Sealed};
 
 /// Number of approval keys that a tenant can have, revoked ones included.
 pub const APPROVAL_KEYS: u32 = 1000;
@@ -18,13 +19,16 @@ pub struct SkillSettings {
     pub signed: bool,
     /// Whether agents may approve skills with their own credentials.
     pub agents_may_approve: bool,
-    /// `house`, `filesystem:DIR` or `sqlite:FILE`.
+    /// `ledger`, `filesystem:DIR`, `sqlite:FILE`, `custom:NAME` or a URL.
     pub store: String,
+    /// Where its data is: the same, without folders.
+    pub data_store: String,
 }
 
 impl Default for SkillSettings {
     fn default() -> Self {
-        Self { signed: false, agents_may_approve: false, store: "house".to_owned() }
+        let ledger = || "ledger".to_owned();
+        Self { signed: false, agents_may_approve: false, store: ledger(), data_store: ledger() }
     }
 }
 
@@ -34,6 +38,32 @@ pub struct SkillSettingsChange {
     pub signed: Option<bool>,
     pub agents_may_approve: Option<bool>,
     pub store: Option<String>,
+    pub data_store: Option<String>,
+    /// Secrets of endpoints, with their names ([`StoreKind::secret_name`]). They are stored together with the settings.
+    /// A store that changes loses the secrets of the one before it, because they belong to its endpoint.
+    pub secrets: Vec<(String, Sealed)>,
+}
+
+/// The two kinds of stores of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreKind {
+    Skills,
+    Data,
+}
+
+impl StoreKind {
+    /// The kind as the store contract calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Skills => "skill_store",
+            Self::Data => "data_store",
+        }
+    }
+
+    /// The name of a secret of this store among the secrets of its tenant.
+    pub fn secret_name(self, name: &str) -> String {
+        format!("{}/{name}", self.word())
+    }
 }
 
 /// A public key that checks approvals.
@@ -67,16 +97,24 @@ pub enum SkillAuditEvent {
     Refused,
     /// A text that claimed to be Approved, or that replaced an Approved skill, became a Draft.
     ForcedDraft,
+    /// A write was sent to a store outside of the ledger. Its outcome follows as a row of its own, unless the server ended
+    /// in between.
+    Attempted,
+    /// A skill did not run, because it is not approved.
+    RunRefused,
 }
 
 impl SkillAuditEvent {
-    pub const ALL: [Self; 3] = [Self::Approved, Self::Refused, Self::ForcedDraft];
+    pub const ALL: [Self; 5] =
+        [Self::Approved, Self::Refused, Self::ForcedDraft, Self::Attempted, Self::RunRefused];
 
     pub fn word(self) -> &'static str {
         match self {
             Self::Approved => "approved",
             Self::Refused => "refused",
             Self::ForcedDraft => "forced_draft",
+            Self::Attempted => "attempted",
+            Self::RunRefused => "run_refused",
         }
     }
 }

@@ -8,6 +8,7 @@ use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 
 use crate::Fault;
+use crate::skill_approval::SkillAuditRow;
 
 /// Number of skills that a tenant can have at a time.
 pub const SKILLS_OF_A_TENANT: u32 = 100_000;
@@ -107,6 +108,8 @@ pub struct SkillReplacement {
     pub previous_status: Option<String>,
     pub changed: Moment,
     pub changed_by: Option<String>,
+    /// A row of the audit log, stored in the same transaction.
+    pub audit: Option<SkillAuditRow>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod data;
 mod data_index;
 mod dead_bots;
 mod enroll_tokens;
+mod event_feeds;
 mod exchanges;
 mod gateway_settings;
 mod inbox;
@@ -21,6 +22,7 @@ mod media;
 mod migrate;
 mod opening;
 mod outbox;
+mod person_chats;
 mod pool;
 mod principals;
 mod prompts;
@@ -33,6 +35,8 @@ mod roster;
 mod server_facts;
 mod shared_bots;
 mod skill_approval;
+mod skill_runs;
+mod skill_triggers;
 mod skills;
 mod sleep;
 mod staleness;
@@ -55,10 +59,10 @@ use rusqlite::Connection;
 
 use crate::{
     Access, Arms, Audit, Bindings, CapabilityUses, Connectors, DataEntries, DeadBots, EnrollTokens, Entry,
-    Exchanges, Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, Principals, Prompts,
-    Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots,
-    SkillApproval, Skills, SleepRecords, Staleness, TenantLimits, Threads, Tokens, Traces, Usage,
-    VaultRecords,
+    EventFeeds, Exchanges, Fault, GatewaySettings, Inbox, Invitations, MediaRecords, Outbox, PersonChats,
+    Principals, Prompts, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts,
+    SharedBots, SkillApproval, SkillRuns, SkillTriggers, Skills, SleepRecords, Staleness, TenantLimits,
+    Threads, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use data_index::DataIndexes;
@@ -82,7 +86,7 @@ pub enum Location {
 #[derive(Clone)]
 pub struct Ledger(Arc<Sqlite>);
 
-type Follower = Arc<dyn Fn(&Entry) + Send + Sync>;
+type Follower = Arc<dyn Fn(Entry) + Send + Sync>;
 
 pub(crate) struct Sqlite {
     /// None in memory, where reads use the connection of the writer. This field is declared before `writer`
@@ -139,6 +143,14 @@ impl Ledger {
         self.0.clone()
     }
 
+    pub fn event_feeds(&self) -> Arc<dyn EventFeeds> {
+        self.0.clone()
+    }
+
+    pub fn person_chats(&self) -> Arc<dyn PersonChats> {
+        self.0.clone()
+    }
+
     pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
         self.0.clone()
     }
@@ -152,6 +164,14 @@ impl Ledger {
     }
 
     pub fn skill_approval(&self) -> Arc<dyn SkillApproval> {
+        self.0.clone()
+    }
+
+    pub fn skill_runs(&self) -> Arc<dyn SkillRuns> {
+        self.0.clone()
+    }
+
+    pub fn skill_triggers(&self) -> Arc<dyn SkillTriggers> {
         self.0.clone()
     }
 

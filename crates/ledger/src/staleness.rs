@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Instant;
-use posthouse_wire::{ChatId, EntryId, InstanceId, ThreadId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, TenantId, ThreadId};
 
 use crate::{BotRef, Discriminator, Fault};
 
@@ -64,6 +64,8 @@ pub struct EntryStaleness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredEntry {
     pub entry: EntryId,
+    /// `None` if the agent is gone.
+    pub tenant: Option<TenantId>,
     pub instance: InstanceId,
     pub on: BotRef,
     pub chat: ChatId,

@@ -34,13 +34,7 @@ pub trait Threads: Send + Sync {
     ) -> Result<Option<MadeThread>, Fault>;
     /// The threads of a chat, by name.
     async fn threads_in(&self, on: &BotRef, chat: &ChatId) -> Result<Vec<MadeThread>, Fault>;
-    /// Records that somebody gave a thread this name. It counts as renamed if the agent gave another one. An unknown
-    /// thread is ignored.
-    async fn thread_named(
-        &self,
-        on: &BotRef,
-        chat: &ChatId,
-        thread: &ThreadId,
-        name: &str,
-    ) -> Result<(), Fault>;
+    /// Records that somebody gave a thread this name. It counts as renamed if the agent gave another one. A thread that
+    /// is not stored any more is ignored.
+    async fn thread_named(&self, made: &MadeThread, name: &str) -> Result<(), Fault>;
 }

@@ -2,6 +2,7 @@
 
 mod capability_uses;
 mod server_keys;
+mod tenant_secrets;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -10,10 +11,11 @@ use posthouse_wire::{
     TenantId,
 };
 
-use crate::Fault;
+use crate::{Fault, StoreKind};
 
 pub use capability_uses::{CapabilityUses, CredentialUse};
 pub use server_keys::{ServerKey, ServerKeyKind, ServerKeys};
+pub use tenant_secrets::{SECRETS_OF_A_TENANT, SecretStored, TenantSecrets};
 
 /// An encrypted blob and the id of the key that opens it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ pub struct RedeemedCapability {
 }
 
 #[async_trait]
-pub trait VaultRecords: ServerKeys + CapabilityUses {
+pub trait VaultRecords: ServerKeys + CapabilityUses + TenantSecrets {
     /// Creates a gateway or gives it a new current secret. Older secrets end at `overlap_until`. False when
     /// the id belongs to another instance or is revoked.
     async fn issue(
@@ -117,6 +119,15 @@ pub trait VaultRecords: ServerKeys + CapabilityUses {
         if_absent: Sealed,
     ) -> Result<Option<Sealed>, Fault>;
 
+    /// The secrets of a tenant's store at this URL, with their names. Empty if the tenant's store is now at another
+    /// URL, because a secret belongs to its endpoint.
+    async fn store_secrets(
+        &self,
+        tenant: &TenantId,
+        kind: StoreKind,
+        url: &str,
+    ) -> Result<Vec<(String, Sealed)>, Fault>;
+
     /// Binds the capability under every session key. The newest of a kind wins.
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault>;
     /// Uses the capability that is bound to this session of the instance once, for this action, and records the use.
@@ -129,8 +140,17 @@ pub trait VaultRecords: ServerKeys + CapabilityUses {
         kind: &CapabilityKind,
         action: Option<&ActionId>,
     ) -> Result<Option<RedeemedCapability>, Fault>;
-    /// Gives back a use after a call that certainly had no effect.
-    async fn give_back(&self, capability: i64) -> Result<(), Fault>;
+    /// Whether any capability of this kind is bound to a session of the instance, or of any instance.
+    async fn holds_kind(&self, of: Option<&InstanceId>, kind: &CapabilityKind) -> Result<bool, Fault>;
+    /// Removes the capability of this kind from these sessions.
+    async fn unbind(
+        &self,
+        instance: &InstanceId,
+        keys: &[SessionKey],
+        kind: &CapabilityKind,
+    ) -> Result<(), Fault>;
+    /// Gives back a use of this tenant after a call that certainly had no effect.
+    async fn give_back(&self, tenant: &TenantId, capability: i64) -> Result<(), Fault>;
 
     /// Sealed values under other keys than `key_id`, a few at a time, for re-sealing. Each comes with its
     /// place.

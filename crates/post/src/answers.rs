@@ -231,6 +231,7 @@ impl Answers {
                 Some(
                     RosterChange::Agent(_)
                     | RosterChange::Bot(_)
+                    | RosterChange::Commands(_)
                     | RosterChange::Client(_)
                     | RosterChange::Author(..)
                     | RosterChange::Place(..)

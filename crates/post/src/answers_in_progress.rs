@@ -56,7 +56,7 @@ impl AnswersInProgress {
     }
 
     /// Questions whose answer was partly shown and is still being written.
-    pub fn going_on(&self, now: Instant) -> HashSet<QuestionKey> {
+    pub fn being_written(&self, now: Instant) -> HashSet<QuestionKey> {
         let known = self.0.lock();
         known
             .signs
@@ -109,10 +109,10 @@ mod tests {
         writing.typed(&heron, &chats[0], begin + Duration::from_secs(2));
         assert_eq!(writing.next_end(begin + SHOWS), Some(Duration::from_secs(2)));
         assert!(writing.over(begin + SHOWS).is_empty());
-        assert!(writing.going_on(begin + SHOWS).contains(&question));
+        assert!(writing.being_written(begin + SHOWS).contains(&question));
         let over = writing.over(begin + 2 * SHOWS);
         assert_eq!(over, [((heron.clone(), chats[0].clone()), question)]);
-        assert!(writing.going_on(begin + 2 * SHOWS).is_empty());
+        assert!(writing.being_written(begin + 2 * SHOWS).is_empty());
         writing.forget(&heron, &chats[0]);
         assert!(writing.over(begin + 2 * SHOWS).is_empty());
     }

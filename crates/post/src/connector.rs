@@ -3,7 +3,6 @@
 mod builder;
 mod configured_agents;
 pub mod drop;
-mod fresh;
 pub mod memory;
 pub mod noop;
 pub mod relay;
@@ -11,6 +10,7 @@ pub(crate) mod reply;
 pub mod settings;
 pub mod tmux;
 pub mod unavailable;
+mod unique_names;
 pub mod webhook;
 
 use std::time::Duration;
@@ -244,7 +244,7 @@ pub struct StoredDispatch {
 
 impl ConnectorError {
     /// The same error for senders: every URL is cut to its origin, because its path may contain a secret.
-    pub(crate) fn discreet(self) -> Self {
+    pub(crate) fn without_url_paths(self) -> Self {
         match self {
             ConnectorError::Failed(mut failed) => {
                 failed.message = origins_alone(&failed.message);

@@ -219,6 +219,7 @@ mod tests {
             connectors: None,
             from: None,
             trigger_kind: None,
+            origin: None,
         };
         let asked = fixture.questions().ask(&by, request).await.unwrap();
         let says = async |id: &str, text: &str, notify| {

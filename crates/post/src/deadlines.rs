@@ -74,7 +74,7 @@ impl Deadlines {
     pub(crate) async fn end_due(&self) -> Result<Option<Duration>, Fault> {
         self.answer_with_shown_parts().await?;
         loop {
-            let writing = self.in_progress.going_on(self.timepiece.instant());
+            let writing = self.in_progress.being_written(self.timepiece.instant());
             let ended = self.exchanges.expire(self.timepiece.now(), EXPIRED, writing).await?;
             if ended.is_empty() {
                 let asked = self.timepiece.instant();
@@ -87,7 +87,7 @@ impl Deadlines {
             for (tenant, correlation) in &ended {
                 self.waiters.notify(tenant, correlation);
                 if let Err(fault) = self.recall(tenant, correlation).await {
-                    tracing::error!(%fault, "could not recall a timed-out question from the agent's inbox");
+                    tracing::error!(%fault, "could not remove a timed-out question from the agent's inbox");
                 }
             }
         }

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_kit::Page;
-use identity::{RosterView, may_write_to_peer};
+use identity::{RosterView, TenantCache, may_write_to_peer};
 use ledger::{Connectors, Exchange, Instance, Receipt};
-use moka::sync::Cache;
 use posthouse_wire::TenantId;
 use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
 
 use crate::address::Address;
 use crate::connector::relay::RELAY;
-use crate::connector::{AgentConnector, ConnectorBuilder, ConnectorError, MessageStorage};
+use crate::connector::{AgentConnector, Capabilities, ConnectorBuilder, ConnectorError, MessageStorage};
 use crate::requests::DirectoryEntry;
 use crate::{Caller, Fault, Refused};
 
-/// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
+/// Lifetime of cached records. A change on this node is visible at once.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Finds the paths to an agent by the name that a caller wrote.
@@ -25,8 +24,7 @@ pub struct Directory {
     agents: RosterView,
     records: Arc<dyn Connectors>,
     builder: ConnectorBuilder,
-    /// Keyed by the roster version of the tenant.
-    tenants: Cache<(u64, TenantId), Arc<TenantConnectors>>,
+    tenants: TenantCache<Arc<TenantConnectors>>,
 }
 
 /// The connectors of one tenant, its aliases, and whether its agents may write to each other.
@@ -66,7 +64,7 @@ impl DeliveryPath {
 
 impl Directory {
     pub(crate) fn new(agents: RosterView, records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
-        let tenants = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
+        let tenants = TenantCache::new(agents.clone(), 10_000, REMEMBERED);
         Self { agents, records, builder, tenants }
     }
 
@@ -133,6 +131,12 @@ impl Directory {
         Ok(paths)
     }
 
+    /// Whether this caller can write to an address by this connector.
+    pub async fn reaches(&self, by: &Caller, written: &str, connector: &str) -> Result<bool, Fault> {
+        let wakes = Address::read(written).wakes();
+        Ok(!self.find(by, written, wakes, Some(&[connector.to_owned()])).await?.is_empty())
+    }
+
     /// The first path that can carry questions. Only one, because a question has one answer.
     pub(crate) async fn find_for_question(
         &self,
@@ -172,6 +176,16 @@ impl Directory {
         name: &str,
     ) -> Result<Option<Arc<dyn AgentConnector>>, Fault> {
         Ok(self.named(tenant, name).await?.map(|named| named.connector))
+    }
+
+    /// The connectors of a tenant in their order, each with its name and what it supports.
+    pub async fn connectors(&self, tenant: &TenantId) -> Result<Vec<(String, Capabilities)>, Fault> {
+        let (relay, created) = (self.relay(tenant), self.tenant(tenant).await?);
+        let all = std::iter::once(&relay).chain(&created.created).map(|named| {
+            let capabilities = Capabilities::of(&*named.connector);
+            (named.name.clone(), capabilities)
+        });
+        Ok(all.collect())
     }
 
     /// A page of the agents that this caller may see, by name.
@@ -227,22 +241,20 @@ impl Directory {
     }
 
     async fn tenant(&self, tenant: &TenantId) -> Result<Arc<TenantConnectors>, Fault> {
-        let key = (self.agents.tenant_version(tenant), tenant.clone());
-        if let Some(known) = self.tenants.get(&key) {
-            return Ok(known);
-        }
+        self.tenants.get(tenant, self.read_tenant(tenant)).await
+    }
+
+    async fn read_tenant(&self, tenant: &TenantId) -> Result<Arc<TenantConnectors>, Fault> {
         let records = self.records.connectors(Some(tenant)).await?;
         let aliases = self.records.aliases(Some(tenant)).await?;
         let created = records
             .into_iter()
             .map(|record| NamedConnector { connector: self.builder.rebuild(&record), name: record.name });
-        let found = Arc::new(TenantConnectors {
+        Ok(Arc::new(TenantConnectors {
             created: created.collect(),
             aliases: aliases.into_iter().map(|alias| (alias.name, alias.agent)).collect(),
             peers_may_write: self.records.peers_may_write(tenant).await?,
-        });
-        self.tenants.insert(key, Arc::clone(&found));
-        Ok(found)
+        }))
     }
 }
 

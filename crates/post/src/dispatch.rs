@@ -131,7 +131,10 @@ impl Dispatch {
     ) -> (Self, DispatchItem) {
         let dispatch = Self::by(by, request.from.clone(), fresh_id(now).into(), now);
         let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
-        let meta = dispatch.meta(by, trigger, event_type, Some(correlation.clone()));
+        let mut meta = dispatch.meta(by, trigger, event_type, Some(correlation.clone()));
+        if let Some(origin) = &request.origin {
+            meta.origin = origin.clone();
+        }
         let payload = Payload { kind: PayloadKind::Augment, text: request.message.clone(), meta };
         (dispatch, DispatchItem::Ask { payload })
     }

@@ -51,8 +51,8 @@ impl HttpReplies {
         // The signature is checked before the body is parsed and before the answer reveals anything of the question.
         let record = self.connectors.connector(&exchange.tenant, &exchange.connector).await;
         let Some(record) = record.map_err(|f| fault(f.into()))? else { return Err(ReplyRefused::Absent) };
-        let vouched = self.webhook_signer.vouches(&record.id, signature, body).await;
-        if vouched.map_err(|f| fault(f.into()))? == Some(false) {
+        let is_valid = self.webhook_signer.check_signature(&record.id, signature, body).await;
+        if is_valid.map_err(|f| fault(f.into()))? == Some(false) {
             return Err(ReplyRefused::BadSignature);
         }
         let HttpReply { correlation_id, agent_id, content, sent_at } = HttpReply::read(body)?;

@@ -174,6 +174,11 @@ impl Post {
         self.0.background.close().await;
     }
 
+    /// Whether the post is shutting down. Waiting for answers ends then.
+    pub fn is_closing(&self) -> bool {
+        self.0.background.is_closing()
+    }
+
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }

@@ -195,6 +195,7 @@ mod tests {
             connectors: None,
             from: None,
             trigger_kind: None,
+            origin: None,
         };
         for _ in 0..2 {
             assert_eq!(questions.ask(&by, request("how many?")).await.unwrap(), "q-1");

@@ -6,7 +6,8 @@ use http_kit::PageSize;
 use ledger::{Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
-    AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, WakeTime,
+    AgentStatus, DeliveryReceipt, Payload, PayloadKind, PayloadOrigin, Response, TriggerKind, WakeReceipt,
+    WakeTime,
 };
 use posthouse_wire::{CorrelationId, DispatchId};
 
@@ -70,6 +71,8 @@ pub struct AskCommand {
     pub connectors: Option<Vec<String>>,
     pub from: Option<String>,
     pub trigger_kind: Option<TriggerKind>,
+    /// The whole origin of the question, from a skill that the server runs. `None`: it is made from the fields above.
+    pub origin: Option<PayloadOrigin>,
 }
 
 /// The result of a notify. For an unknown agent the list is empty.

@@ -41,7 +41,7 @@ const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
 const LONGEST_ADDRESS: usize = 1024;
 
 /// All operations with their handlers. The router is built from this list.
-const ENDPOINTS: &[Endpoint<Door>] = &[
+const ENDPOINTS: &[Endpoint<PostApi>] = &[
     Endpoint::closed("POST", "/v1/notify", || post(notify::notify)),
     Endpoint::closed("POST", "/v1/deliver", || post(notify::deliver)),
     Endpoint::closed("POST", "/v1/wake", || post(notify::wake)),
@@ -56,7 +56,7 @@ const ENDPOINTS: &[Endpoint<Door>] = &[
 ];
 
 /// All operations. Tests check the OpenAPI fragment and the access matrix against them.
-pub const OPERATIONS: &[Operation] = &operations::<Door, { ENDPOINTS.len() }>(ENDPOINTS);
+pub const OPERATIONS: &[Operation] = &operations::<PostApi, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// The OpenAPI fragment of the operations, written by hand.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -66,18 +66,18 @@ pub fn routes(post: &Post) -> Router {
     router("", ENDPOINTS)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .route("/v1/{*rest}", any(async || problem::absent()))
-        .with_state(Door::new(post))
+        .with_state(PostApi::new(post))
 }
 
 /// The state shared by all handlers.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct PostApi {
     pub post: Post,
 }
 
 pub(crate) type Answer = Result<Response, Problem>;
 
-impl Door {
+impl PostApi {
     fn new(post: &Post) -> Self {
         Self { post: post.clone() }
     }

@@ -133,7 +133,7 @@ impl ScheduledWakes {
 
     async fn attempt(&self, key: ReceiptKey, due: Moment) -> Result<AttemptResult, Fault> {
         let lease_until = self.timepiece.now() + LEASE;
-        let Some(outgoing) = self.receipts.bring_up(key, lease_until).await? else {
+        let Some(outgoing) = self.receipts.start_scheduled(key, lease_until).await? else {
             // Made before, by an alarm whose result did not reach the clock.
             return Ok(AttemptResult::Recorded);
         };

@@ -15,12 +15,12 @@ use posthouse_agent::{Agent, Settings, WebSocketTransport, termination};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = Config::from_env();
     let home = std::env::args().nth(1).unwrap_or_else(|| "cron-agent-home".to_owned());
-    let store = JsonFile::open(&home, config.terms())?;
+    let store = JsonFile::open(&home, config.store_settings())?;
     if store.list().await?.is_empty() {
         let job = store.create(NewJob::new("every 2m").prompt("say what time it is")).await?;
         println!("set {} to run {}", job.id(), job.schedule_display());
     }
-    let cron = Cron::builder(store, config.terms()).configured(&config).on_job(run);
+    let cron = Cron::builder(store, config.store_settings()).configured(&config).on_job(run);
     for job in cron.store().list().await? {
         println!("{} is due {}", job.name(), job.next_run_text().unwrap_or("never"));
     }

@@ -19,8 +19,8 @@
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::from_env();
-//! let store = JsonFile::open("agent-home", config.terms())?;
-//! let cron = Cron::builder(store, config.terms()).configured(&config).on_job(|run| async move {
+//! let store = JsonFile::open("agent-home", config.store_settings())?;
+//! let cron = Cron::builder(store, config.store_settings()).configured(&config).on_job(|run| async move {
 //!     println!("{}", run.job().prompt());
 //!     Ok::<_, String>(())
 //! });

@@ -84,7 +84,7 @@ pub trait JobStore: Send + Sync {
 
 /// Settings that every store needs.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct JobStoreSettings {
     pub timepiece: Timepiece,
     /// Time zone of schedules and of written times; see [`crate::cron::schedule::zone`].
     pub zone: TimeZone,
@@ -95,7 +95,7 @@ pub struct Terms {
     pub inactivity: Duration,
 }
 
-impl Terms {
+impl JobStoreSettings {
     pub fn new(timepiece: Timepiece, zone: TimeZone) -> Self {
         Self { timepiece, zone, dialect: Dialect::default(), inactivity: Duration::from_secs(600) }
     }

@@ -4,6 +4,9 @@
 //! question and waits for the answer. [`Client::receipts`] and [`Client::exchanges`] report the state of
 //! each. An agent is addressed by its name, whether it is connected or not.
 //!
+//! [`Client::skills`] and [`Client::data`], with the methods beside them, read and write the skills and the data of the
+//! tenant.
+//!
 //! Each request has its own id from the start. So every call can be repeated, and a repeat never delivers
 //! or asks twice. The client itself repeats a call while the server does not answer: for its
 //! [`patience`](Client::patience), and a question until its deadline, also across a restart of the server.
@@ -25,13 +28,16 @@
 
 mod call;
 mod client;
+mod data;
 mod exchange;
 mod fault;
 mod requests;
 mod responses;
+mod runs;
 mod skills;
 
 pub use client::Client;
+pub use data::{DataQuery, DataReceipt, NewData, StoredData};
 pub use exchange::QuestionProgress;
 pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
@@ -40,6 +46,7 @@ pub use responses::{
     AddressableAgent, AgentAnswer, AgentReply, ConnectorReceipt, ConnectorReport, DeliverResponse,
     DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
+pub use runs::RunQuery;
 pub use skills::{ListedSkill, NewSkill, SkillDocument, SkillHistoryEntry, SkillQuery};
 
 pub use crate::token::{ApiCredential, FetchedToken, NoToken, TokenSource};

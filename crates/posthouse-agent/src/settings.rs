@@ -28,7 +28,7 @@ impl BotIdentity {
     }
 
     /// The identity of an agent without configured platforms: the server picks the only one it knows.
-    pub fn whatever_is_there() -> Self {
+    pub fn unspecified() -> Self {
         Self::new("relay", "")
     }
 }
@@ -52,7 +52,7 @@ impl Settings {
             url: url.into(),
             gateway: gateway.into(),
             secret,
-            identities: vec![BotIdentity::whatever_is_there()],
+            identities: vec![BotIdentity::unspecified()],
             window: WINDOW,
             fires: false,
             tls: None,
@@ -92,15 +92,15 @@ impl Settings {
                 let bot_id = bots.get(platform).map_or(BotId::new(""), |bot| bot.bot_id.clone());
                 BotIdentity { platform: Platform::new(platform.to_lowercase()), bot_id }
             });
-        Ok(Self::new(url, gateway, secret).fronting(identities))
+        Ok(Self::new(url, gateway, secret).with_bots(identities))
     }
 
     /// Sets the identities to announce. The first one that the server accepts is the default. An empty list
-    /// means [`BotIdentity::whatever_is_there`].
-    pub fn fronting(mut self, identities: impl IntoIterator<Item = BotIdentity>) -> Self {
+    /// means [`BotIdentity::unspecified`].
+    pub fn with_bots(mut self, identities: impl IntoIterator<Item = BotIdentity>) -> Self {
         self.identities = identities.into_iter().collect();
         if self.identities.is_empty() {
-            self.identities.push(BotIdentity::whatever_is_there());
+            self.identities.push(BotIdentity::unspecified());
         }
         self
     }
@@ -167,7 +167,7 @@ mod tests {
         let settings = read(&vars).unwrap();
         assert_eq!(settings.identities, [BotIdentity::new("alpha", "a1"), BotIdentity::new("beta", "")]);
         assert_eq!(settings.window, 32);
-        assert_eq!(read(&BASE).unwrap().identities, [BotIdentity::whatever_is_there()]);
+        assert_eq!(read(&BASE).unwrap().identities, [BotIdentity::unspecified()]);
     }
 
     #[test]

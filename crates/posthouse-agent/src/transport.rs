@@ -2,9 +2,9 @@
 
 mod backoff;
 mod connection;
+mod connection_loop;
 mod delivery_queue;
 mod dial;
-mod keeper;
 mod requests;
 mod seen_entries;
 mod socket;

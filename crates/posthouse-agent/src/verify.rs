@@ -4,11 +4,11 @@
 //! caller with a wrong proof learns nothing. [`verifier`] chooses by the configuration: the URL of a key
 //! set, or a public key itself.
 //!
-//! [`judge`] checks the claims of a token, without network or clock. It accepts nothing that a stock agent
+//! [`check_claims`] checks the claims of a token, without network or clock. It accepts nothing that a stock agent
 //! would refuse.
 
+mod claims;
 mod fetch;
-mod judge;
 mod per_job;
 mod pinned;
 mod portal;
@@ -22,7 +22,7 @@ use posthouse_wire::cron::{FireAt, FireProof};
 use posthouse_wire::{JobId, ScheduleId};
 use serde_json::Value;
 
-pub use judge::{Claims, judge};
+pub use claims::{Claims, check_claims};
 pub use per_job::{JobKeys, PerJobKey};
 pub use pinned::PinnedKey;
 pub use portal::PortalJwt;

@@ -6,10 +6,10 @@ mod fire;
 mod fire_at;
 mod policy;
 mod provision;
-mod stamp;
+mod timed_signature;
 
 pub use fire::{FireBody, FireClaims, Fired, PURPOSE, audience};
 pub use fire_at::{BadTime, FireAt};
 pub use policy::{Missed, Overlap, Policy};
 pub use provision::{ArmList, ArmedJob, BadField, Cancel, FireProof, Provision, Provisioned};
-pub use stamp::{CRON_KEY, SIGNATURE, Stamp, cron_key_message};
+pub use timed_signature::{CRON_KEY, SIGNATURE, TimedSignature, cron_key_message};

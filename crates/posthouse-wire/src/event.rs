@@ -1,9 +1,10 @@
 //! Normalized inbound events: message, source, attachments, nearby messages and quotes.
 
 mod deliverable;
+mod json;
 mod source;
 
-pub use deliverable::Undeliverable;
+pub use deliverable::{DeliverableEvent, Undeliverable};
 pub use source::Source;
 
 use serde::{Deserialize, Serialize};

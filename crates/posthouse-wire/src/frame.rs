@@ -167,9 +167,14 @@ pub fn inbound_line(event: &RawValue, entry: &EntryId) -> String {
 /// Like [`inbound_line`], for an event that this process has just serialized. The event must be one line of JSON; it is
 /// not parsed again. `None` if it is not UTF-8.
 pub fn inbound_line_around(event: &[u8], entry: &EntryId) -> Option<String> {
-    let entry = serde_json::to_string(entry).expect("an id is a string");
+    // Ids of the server need no escape.
+    let is_plain = entry.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let quoted = match is_plain {
+        true => ["\"", entry.as_str(), "\""].concat(),
+        false => serde_json::to_string(entry).expect("an id is a string"),
+    };
     let parts: [&[u8]; 5] =
-        [b"{\"type\":\"inbound\",\"event\":", event, b",\"bufferId\":", entry.as_bytes(), b"}\n"];
+        [b"{\"type\":\"inbound\",\"event\":", event, b",\"bufferId\":", quoted.as_bytes(), b"}\n"];
     String::from_utf8(parts.concat()).ok()
 }
 

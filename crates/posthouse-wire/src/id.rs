@@ -1,6 +1,7 @@
 //! Id types. A plain `String` is never used as an id.
 
 use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -150,6 +151,8 @@ ids! {
     MediaFile;
     /// One entry of the data that a tenant keeps: `dat_…`.
     DataId;
+    /// One run of a skill: `run_…`.
+    RunId;
 }
 
 /// Platform of an event that names none. Such an event is not deliverable.
@@ -217,6 +220,12 @@ impl MediaFile {
 impl ScheduleId {
     pub fn mint(now_ms: i64) -> Self {
         minted("sch", now_ms).into()
+    }
+}
+
+impl RunId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("run", now_ms).into()
     }
 }
 
@@ -294,15 +303,37 @@ pub fn is_bot_id(text: &str) -> bool {
 }
 
 fn minted(prefix: &str, now_ms: i64) -> String {
-    let mut random = [0; 10];
-    // A generator inside the process: one system call per id would be too slow on the hot path.
-    aws_lc_rs::rand::fill(&mut random)
-        .expect("the generator fails only when the system has no entropy at all");
+    let random = RANDOM.with_borrow_mut(RandomBytes::take);
     let millis = u64::try_from(now_ms).unwrap_or(0);
     prefixed(prefix, uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
 }
 
-/// 128 random bits in hexadecimal.
+/// Random bytes for ids, generated in advance: a call of the generator costs nearly as much for ten bytes as for many.
+struct RandomBytes {
+    bytes: [u8; 640],
+    used: usize,
+}
+
+thread_local! {
+    static RANDOM: RefCell<RandomBytes> = const { RefCell::new(RandomBytes { bytes: [0; 640], used: 640 }) };
+}
+
+impl RandomBytes {
+    fn take(&mut self) -> [u8; 10] {
+        if self.used == self.bytes.len() {
+            // A generator inside the process: a system call would be too slow on the hot path.
+            aws_lc_rs::rand::fill(&mut self.bytes)
+                .expect("the generator fails only when the system has no entropy at all");
+            self.used = 0;
+        }
+        let mut taken = [0; 10];
+        taken.copy_from_slice(&self.bytes[self.used..self.used + 10]);
+        self.used += 10;
+        taken
+    }
+}
+
+/// 128 random bits in hexadecimal. They are generated when they are needed, because they are secret.
 fn random_hex() -> String {
     let mut random = [0; 16];
     aws_lc_rs::rand::fill(&mut random)
@@ -311,7 +342,7 @@ fn random_hex() -> String {
 }
 
 fn prefixed(prefix: &str, uuid: Uuid) -> String {
-    format!("{prefix}_{}", uuid.simple())
+    [prefix, "_", uuid.simple().encode_lower(&mut Uuid::encode_buffer())].concat()
 }
 
 fn unprefixed(prefix: &str, text: &str) -> Option<[u8; 16]> {
@@ -334,6 +365,12 @@ mod tests {
         assert_eq!(EntryId::from_bytes(early.bytes().unwrap()), early);
         assert_eq!(EntryId::new("ent_nonsense").bytes(), None);
         assert_eq!(EntryId::new(early.as_str().to_uppercase()).bytes(), None);
+    }
+
+    #[test]
+    fn ids_of_one_instant_differ() {
+        let minted: std::collections::BTreeSet<_> = (0..1000).map(|_| EntryId::mint(1)).collect();
+        assert_eq!(minted.len(), 1000);
     }
 
     #[test]

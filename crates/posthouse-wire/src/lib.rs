@@ -23,13 +23,13 @@ pub mod token;
 
 pub use action::{Action, ChatInfo, Outcome};
 pub use descriptor::Descriptor;
-pub use event::{Event, MessageType, Source};
+pub use event::{DeliverableEvent, Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DataId, DedupKey,
     DispatchId, EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MediaFile,
-    MediaId, MessageId, Platform, PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey,
-    TenantId, ThreadId, UserId,
+    MediaId, MessageId, Platform, PromptId, PromptOptionId, RequestId, RunId, ScheduleId, ScopeId,
+    SessionKey, TenantId, ThreadId, UserId,
 };
 pub use prompt::{PromptResponse, PromptToken};
 pub use secret::Secret;

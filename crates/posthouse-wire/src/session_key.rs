@@ -72,6 +72,11 @@ impl Default for Options {
 #[error("{0} cannot be normalized for a session key")]
 pub struct Unkeyable(pub &'static str);
 
+/// Whether gateways can compute a key for `source`.
+pub(crate) fn check(source: &Source) -> Result<(), Unkeyable> {
+    Parts::stock(source).map(drop)
+}
+
 /// Key of a stock gateway, version 0.19.0.
 pub fn stock(source: &Source, options: &Options) -> Result<SessionKey, Unkeyable> {
     let parts = Parts::stock(source)?;
@@ -249,9 +254,12 @@ fn present<T: AsRef<str>>(id: &Option<T>) -> Option<&str> {
 
 /// The gateway's name for a platform. `added` contains names that its version knows in addition to the common ones.
 fn known(platform: &Platform, added: &[&'static str]) -> &'static str {
-    let name = platform.as_str().trim().to_lowercase();
-    let mut names = KNOWN_PLATFORMS.iter().chain(added);
-    names.find(|known| **known == name).copied().unwrap_or(UNKNOWN_PLATFORM)
+    let name = platform.as_str().trim();
+    let is_lower_case = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    let name = if is_lower_case { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) };
+    // The list is sorted.
+    let common = KNOWN_PLATFORMS.binary_search(&&*name).ok().map(|at| KNOWN_PLATFORMS[at]);
+    common.or_else(|| added.iter().find(|known| **known == name).copied()).unwrap_or(UNKNOWN_PLATFORM)
 }
 
 /// Normalizes a messenger id to its bare number or name. Gateways apply the step twice, and so does this. Empty if

@@ -1,5 +1,7 @@
 //! Benchmarks: `posthouse bench relay` measures messages; `bench clock` (in `clock`) measures armed jobs
-//! and their fires; `bench post` (in `post`) compares messages of programs with messages from a platform.
+//! and their fires; `bench post` (in `post`) compares messages of programs with messages from a platform;
+//! `bench stores` (in `stores`) measures skills and data; `bench edge` (in `edge`) measures the verification and
+//! normalization of deliveries, without a server.
 //!
 //! The server runs in a process of its own; the platform and the agents run in this one, all on loopback.
 //! Machines differ, so each figure is compared with what the same machine does without a server (`floor`),
@@ -8,6 +10,7 @@
 mod agents;
 mod clock;
 mod drain;
+mod edge;
 mod fixed_rate;
 mod fixtures;
 mod floor;
@@ -16,6 +19,7 @@ mod load;
 mod machine;
 mod media;
 mod neighbours;
+mod pacer;
 mod peak;
 mod post;
 mod poster;
@@ -23,8 +27,10 @@ mod process;
 mod report;
 mod server;
 mod shared_bot;
+mod skills;
 mod start;
 mod stopwatch;
+mod stores;
 mod tally;
 mod tenants;
 
@@ -34,8 +40,11 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 pub use clock::{ClockArgs, clock};
+pub use edge::{EdgeArgs, edge};
 pub use post::{PostArgs, post};
 use report::Report;
+pub use skills::{SkillsArgs, skills};
+pub use stores::{StoresArgs, stores};
 
 /// Options of `bench relay`.
 #[derive(Args, Clone, Debug)]

@@ -30,10 +30,14 @@ mod program_client;
 mod prompt;
 mod receipt;
 mod route;
+mod run;
+mod run_settings;
 mod scheduler_secret;
+mod secret;
 mod server_address;
 mod signing_key;
 mod skill;
+mod skillfile;
 mod staleness;
 mod stand_in;
 mod tenant;
@@ -84,7 +88,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Creates a server folder if there is none, serves it with the web chat, and connects a sample agent
+    /// Creates a server folder if there is none, serves it with the chat page, and connects a sample agent
     #[command(
         after_help = "Examples:\n  posthouse up\n  posthouse up --dir ~/post --listen 127.0.0.1:8000\n\n\
         The server folder is --dir, by default ./posthouse-data."
@@ -191,6 +195,18 @@ enum Command {
     /// Skills: texts that agents share, with their approval
     #[command(subcommand)]
     Skill(skill::Command),
+    /// Runs of skills: what they did, and cancelling them
+    #[command(subcommand)]
+    Run(run::Command),
+    /// Run settings: tool connectors of a tenant's skills, and what they may do
+    #[command(subcommand)]
+    RunSettings(run_settings::Command),
+    /// Secrets that the skills of a tenant use
+    #[command(subcommand)]
+    Secret(secret::Command),
+    /// Commands of the reference runtime's command line, over its home folder
+    #[command(subcommand)]
+    Skillfile(skillfile::Command),
     /// Approval keys: public keys that check the signatures of skills
     #[command(subcommand)]
     ApprovalKey(approval_key::Command),
@@ -247,6 +263,13 @@ enum BenchCommand {
     Clock(bench::ClockArgs),
     /// Messages of programs to agents, with a receipt; printed as ratios to messages from a platform
     Post(bench::PostArgs),
+    /// Skills listed and written, data searched and written; printed with the bare speed of this disk
+    Stores(bench::StoresArgs),
+    /// Deliveries of platforms verified and normalized, long answers split; printed as ratios to bare signatures and
+    /// JSON
+    Edge(bench::EdgeArgs),
+    /// Skills parsed, checked and run, and the start of the command line; on request beside the skillscript runtime
+    Skills(bench::SkillsArgs),
 }
 
 /// A failure with its own exit code, for scripts.
@@ -264,7 +287,9 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Clap reports help and version as errors too; both have exit code 0.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            let is_skillfile = std::env::args_os().nth(1).is_some_and(|word| word == "skillfile");
+            return ExitCode::from(if is_skillfile && code != 0 { skillfile::USAGE } else { code });
         }
     };
     match cli.act() {
@@ -322,6 +347,8 @@ impl Command {
             Command::Client(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Capability(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::EnrollToken(command) => command.act(output, &AdminClient::new(server)?).await,
+            // A server is needed only for the settings of an existing bot.
+            Command::Bot(bot::Command::Try(args)) if !args.needs_server() => args.act(output, None).await,
             Command::Bot(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Access(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Route(command) => command.act(output, &AdminClient::new(server)?).await,
@@ -336,6 +363,10 @@ impl Command {
             Command::Connector(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Alias(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Skill(command) => command.act(output, server).await,
+            Command::Run(command) => command.act(output, server).await,
+            Command::RunSettings(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Secret(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Skillfile(command) => command.act(output).await,
             Command::ApprovalKey(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Inbox(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Job(command) => command.act(output, &AdminClient::new(server)?).await,
@@ -349,6 +380,9 @@ impl Command {
             Command::Bench(BenchCommand::Relay(args)) => bench::relay(args).await,
             Command::Bench(BenchCommand::Clock(args)) => bench::clock(args).await,
             Command::Bench(BenchCommand::Post(args)) => bench::post(args).await,
+            Command::Bench(BenchCommand::Stores(args)) => bench::stores(args).await,
+            Command::Bench(BenchCommand::Edge(args)) => bench::edge(&args),
+            Command::Bench(BenchCommand::Skills(args)) => bench::skills(args).await,
             Command::Config(_) | Command::Openapi | Command::Completions { .. } => Ok(()),
         }
     }

@@ -110,6 +110,9 @@ pub struct StorageSection {
     /// Limit on the bytes of one tenant's files: uploads of its agents and attachments of messages. `posthouse tenant
     /// change` sets another limit for one tenant. Default 1073741824.
     pub media_bytes: i64,
+    /// Limit on the bytes of one tenant's data in the server's own store. `posthouse tenant change` sets another limit
+    /// for one tenant. Default 10737418240.
+    pub data_bytes: i64,
 }
 
 /// `[vault]`
@@ -183,7 +186,12 @@ impl Default for ServerSection {
 
 impl Default for StorageSection {
     fn default() -> Self {
-        Self { dir: PathBuf::from("."), tenant_bytes: ledger::TENANT_BYTES, media_bytes: ledger::MEDIA_BYTES }
+        Self {
+            dir: PathBuf::from("."),
+            tenant_bytes: ledger::TENANT_BYTES,
+            media_bytes: ledger::MEDIA_BYTES,
+            data_bytes: ledger::DATA_BYTES,
+        }
     }
 }
 
@@ -216,8 +224,15 @@ impl Config {
         if let Some(url) = &self.server.public_url {
             is_base_url(url).map_err(|why| format!("server.public_url {why}"))?;
         }
-        is_base_url(&self.platforms.telegram.api_base_url)
-            .map_err(|why| format!("platforms.telegram.api_base_url {why}"))?;
+        for (name, url) in [
+            ("discord", &self.platforms.discord.api_base_url),
+            ("slack", &self.platforms.slack.api_base_url),
+            ("telegram", &self.platforms.telegram.api_base_url),
+            ("twilio", &self.platforms.twilio.api_base_url),
+            ("whatsapp_cloud", &self.platforms.whatsapp_cloud.api_base_url),
+        ] {
+            is_base_url(url).map_err(|why| format!("platforms.{name}.api_base_url {why}"))?;
+        }
         if let Some(TlsSection { cert, key }) = &self.server.tls
             && (cert.as_os_str().is_empty() || key.as_os_str().is_empty())
         {

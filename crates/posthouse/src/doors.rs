@@ -17,11 +17,11 @@ use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use console::AdminDoor;
-use edge::BotHealth;
+use console::AdminApi;
+use edge::{BotHealth, MappedHosts};
 use futures_util::FutureExt;
 use http::StatusCode;
-use http::header::{CONNECTION, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST};
 use http_kit::{Endpoint, Problem, RequestControl, router};
 #[cfg(test)]
 use http_kit::{Operation, operations};
@@ -43,7 +43,7 @@ pub struct ServerHandlers {
     pub bots: BotHealth,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
-    pub admin: AdminDoor,
+    pub admin: AdminApi,
     /// The OpenAPI document.
     pub description: Bytes,
 }
@@ -65,6 +65,8 @@ const OPERATIONS: &[Operation] = &operations::<ServerHandlers, { ENDPOINTS.len()
 pub struct Doors {
     mounts: Router,
     prefix: Arc<str>,
+    /// Hosts whose requests are all for one bot.
+    hosts: MappedHosts,
     bodies: BodyLimits,
 }
 
@@ -74,13 +76,14 @@ pub fn open(
     planes: impl IntoIterator<Item = Router>,
     handlers: ServerHandlers,
     page: bool,
+    hosts: MappedHosts,
     bodies: BodyLimits,
 ) -> Doors {
     let own = router("", ENDPOINTS).with_state(handlers);
     let own = if page { own } else { own.route("/", get(without_page)) };
     let mounts = planes.into_iter().fold(own, Router::merge);
     let mounts = if prefix.is_empty() { mounts } else { Router::new().nest(prefix, mounts) };
-    Doors { mounts, prefix: prefix.into(), bodies }
+    Doors { mounts, prefix: prefix.into(), hosts, bodies }
 }
 
 impl Doors {
@@ -111,6 +114,7 @@ impl Doors {
         connection: Arc<PeerConnection>,
     ) -> Response {
         let (mut parts, body) = request.into_parts();
+        self.lead_to_bot(&mut parts);
         if connection.is_at_capacity() && !self.is_always_served(parts.uri.path()) {
             return at_capacity();
         }
@@ -131,6 +135,16 @@ impl Doors {
             answer.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
         }
         answer
+    }
+
+    /// Replaces the path of a request to a host that is mapped to a bot. Nothing else can be reached at that host.
+    fn lead_to_bot(&self, parts: &mut http::request::Parts) {
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let Some(door) = host.and_then(|host| self.hosts.door(host)) else { return };
+        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        if let Ok(uri) = format!("{}{door}{query}", self.prefix).parse() {
+            parts.uri = uri;
+        }
     }
 
     /// Paths that are served even if no connection is free: health, administration, and the relay's socket,

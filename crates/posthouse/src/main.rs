@@ -3,6 +3,7 @@
 mod bench;
 mod cli;
 mod config;
+mod custom_stores;
 mod doors;
 mod egress_router;
 mod hardening;

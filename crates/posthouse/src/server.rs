@@ -1,7 +1,7 @@
 //! HTTP listener: accepting, TLS, connection limits and timeouts.
 
+mod connection_limits;
 mod open_files;
-mod places;
 mod stream;
 
 use std::net::{IpAddr, SocketAddr};
@@ -24,9 +24,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::connection_limits::{ConnectionLimits, OpenConnections, PeerConnection};
 use self::open_files::SpareFiles;
 pub use self::open_files::{connections_within, raise_limit};
-pub use self::places::{PeerConnection, PlaceLimits, Places};
 use self::stream::PeerStream;
 pub use self::stream::{Timer, timer};
 use crate::doors::Doors;
@@ -78,7 +78,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
                         complained = Some(now);
                     }
                     let waits = SpareFiles::is_needed(&error);
-                    if !(waits && spare.turn_one_away(&listener).await) {
+                    if !(waits && spare.close_one_pending(&listener).await) {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                     continue;
@@ -111,9 +111,9 @@ struct Acceptor {
     settings: Arc<Settings>,
     connections: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
-    places: Arc<Places>,
+    open: Arc<OpenConnections>,
     /// Connections in the reserve.
-    reserved: Arc<Places>,
+    reserved: Arc<OpenConnections>,
     http: Builder,
     reserved_http: Builder,
 }
@@ -121,12 +121,12 @@ struct Acceptor {
 impl Acceptor {
     fn new(settings: Settings) -> Self {
         let Settings { max_connections, reserved_connections, .. } = settings;
-        let places = PlaceLimits::of(
+        let limits = ConnectionLimits::of(
             max_connections,
             settings.max_connections_per_address,
             settings.max_connections_per_principal,
         );
-        let reserved = PlaceLimits {
+        let reserved = ConnectionLimits {
             per_address: reserved_connections.div_ceil(4),
             per_principal: reserved_connections,
             per_tenant: reserved_connections,
@@ -142,8 +142,8 @@ impl Acceptor {
         Self {
             connections: Arc::new(Semaphore::new(max_connections)),
             reserve: Arc::new(Semaphore::new(reserved_connections)),
-            places: Places::new(places),
-            reserved: Places::new(reserved),
+            open: OpenConnections::new(limits),
+            reserved: OpenConnections::new(reserved),
             settings: Arc::new(settings),
             http,
             reserved_http,
@@ -161,7 +161,7 @@ impl Acceptor {
             stop: stop.clone(),
         };
         if let Ok(place) = Arc::clone(&self.connections).try_acquire_owned() {
-            let connection = PeerConnection::new(&self.places, false, is_proxy);
+            let connection = PeerConnection::new(&self.open, false, is_proxy);
             if is_proxy || connection.counts_against(peer.ip()) {
                 return Some(guest(place, connection));
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use console::AdminDoor;
+use console::AdminApi;
 use edge::web;
 use identity::AdminToken;
 use ledger::{Ledger, Location};
@@ -126,6 +126,7 @@ async fn open_storage(config: &Config, folder: &Path, timepiece: &Timepiece) -> 
     let ledger = Ledger::open(Location::Folder(folder.to_owned()), timepiece.clone()).await?;
     ledger.set_default_tenant_limit(config.storage.tenant_bytes);
     ledger.set_default_media_limit(config.storage.media_bytes);
+    ledger.set_default_data_limit(config.storage.data_bytes);
     let (key, warning) = config.vault_key()?;
     for warning in config.warnings().chain(warning) {
         tracing::warn!("{warning}");
@@ -153,7 +154,7 @@ fn open_doors(
     let mut metrics = Registry::default();
     planes.register_metrics(&mut metrics);
     let Planes { identity, relay, clock, post, workshop, edge, .. } = planes;
-    let admin = AdminDoor::new(identity.authenticator.clone());
+    let admin = AdminApi::new(identity.authenticator.clone());
     let conversations = Arc::clone(post.conversations());
     let egress = EgressRouter { edge: edge.clone(), post: conversations, usage: ledger.usage() };
     let serves_page = config.platforms.web.serves_page();
@@ -164,6 +165,7 @@ fn open_doors(
         clock::routes(clock),
         post::routes(post),
         workshop::routes(workshop),
+        workshop::run_routes(&planes.runner),
         workshop::tool_routes(tool_parts(planes, url, stop, timepiece)),
         console::routes(console_parts(config, planes, ledger, admin.clone(), url, timepiece)),
     ];
@@ -182,6 +184,7 @@ fn open_doors(
             description: doors::description::served(url, serves_page),
         },
         serves_page,
+        edge.hosts().clone(),
         doors::BodyLimits {
             within: config.server.body_timeout.0,
             unfinished: doors::ByteBudget::new(config.server.unfinished_body_bytes),
@@ -198,8 +201,12 @@ fn tool_parts(
     timepiece: &Timepiece,
 ) -> workshop::ToolParts {
     let Planes { workshop, post, .. } = planes;
-    let toolbox =
-        workshop::Toolbox { data: workshop.data().clone(), workshop: workshop.clone(), post: post.clone() };
+    let toolbox = workshop::Toolbox {
+        data: workshop.data().clone(),
+        workshop: workshop.clone(),
+        post: post.clone(),
+        runner: planes.runner.clone(),
+    };
     workshop::ToolParts {
         callers: planes.post.callers().clone(),
         runner: Arc::new(toolbox),
@@ -215,7 +222,7 @@ fn console_parts(
     config: &Config,
     planes: &Planes,
     ledger: &Ledger,
-    admin: AdminDoor,
+    admin: AdminApi,
     url: &str,
     timepiece: &Timepiece,
 ) -> console::Parts {
@@ -230,6 +237,7 @@ fn console_parts(
         clock: clock.clone(),
         post: post.clone(),
         workshop: workshop.clone(),
+        runner: planes.runner.clone(),
         admin,
         audit: ledger.audit(),
         usage: ledger.usage(),

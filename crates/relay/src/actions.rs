@@ -12,7 +12,7 @@ use identity::{GatewayOwner, OverQuota, QuotaKind, Quotas};
 use ledger::{BeginOutcome, BotRef, Outbox, Request, Roster};
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
-use posthouse_wire::{Action, ActionId, ChatId, Outcome, ToGateway};
+use posthouse_wire::{Action, ActionId, ChatId, InstanceId, Outcome, ToGateway};
 
 use crate::agent_connections::{AgentConnections, ResultLine};
 use crate::background::RelayTasks;
@@ -153,7 +153,7 @@ impl Actions {
             state.running.insert(running.clone(), socket);
             state.running_bytes += weight;
         }
-        let lane = LaneKey::of(&outbound.action);
+        let (lane, edits) = (LaneKey::of(&outbound.action), lanes::edited_by(&outbound.action));
         let asked = ActionRequest {
             holder: holder.clone(),
             advertised: advertised.to_vec(),
@@ -166,7 +166,7 @@ impl Actions {
             outbound,
         };
         let (this, at) = (Arc::clone(self), Arc::clone(connections));
-        let job: QueuedAction = Box::pin(async move { this.answer(&at, asked).await });
+        let job = QueuedAction { edits, work: Box::pin(async move { this.answer(&at, asked).await }) };
         if connections.lanes.enter(&self.background.tasks, connections, lane, job).is_err() {
             let mut state = connections.state.lock();
             state.running.remove(&running);
@@ -252,7 +252,7 @@ impl Actions {
             }
             Err(_) => EgressResult { outcome: unknown(), posted: Some(started), called: None },
         };
-        self.finish(id, carried.clone()).await;
+        self.finish(asked.holder.instance.clone(), id, carried.clone()).await;
         carried.outcome
     }
 
@@ -315,9 +315,9 @@ impl Actions {
 
     /// Records the outcome of an action, even after its deadline: the result sent must match the record. If the ledger
     /// fails, the agent still gets the true outcome, and recording is retried.
-    async fn finish(&self, id: ActionId, carried: EgressResult) {
+    async fn finish(&self, of: InstanceId, id: ActionId, carried: EgressResult) {
         let EgressResult { outcome, posted, called } = &carried;
-        let noting = self.outbox.finish(&id, outcome, *posted, called.as_deref());
+        let noting = self.outbox.finish(&of, &id, outcome, *posted, called.as_deref());
         match self.background.timepiece.within(NOTED_WITHIN, noting).await {
             Ok(Ok(())) | Ok(Err(ledger::Fault::Closed)) => return,
             Ok(Err(fault)) => {
@@ -329,7 +329,7 @@ impl Actions {
         self.background.tasks.spawn(async move {
             let EgressResult { outcome, posted, called } = carried;
             while !background.is_closing() {
-                match outbox.finish(&id, &outcome, posted, called.as_deref()).await {
+                match outbox.finish(&of, &id, &outcome, posted, called.as_deref()).await {
                     Ok(()) | Err(ledger::Fault::Closed) => return,
                     Err(_) => background.timepiece.after(AGAIN).await,
                 }

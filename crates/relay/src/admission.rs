@@ -3,12 +3,12 @@
 use ledger::{LimitReached, NewReceipt, Sender, StalePolicy};
 use posthouse_time::Moment;
 use posthouse_wire::passthrough::Forward;
-use posthouse_wire::{DedupKey, EntryId, Event};
+use posthouse_wire::{DedupKey, DeliverableEvent, EntryId};
 
 /// An incoming event with its metadata, before it is stored.
 #[derive(Clone)]
 pub struct NewEntry {
-    pub event: Event,
+    pub event: DeliverableEvent,
     /// The id for its entry, if the event itself determines it.
     pub id: Option<EntryId>,
     /// Key by which the platform's repetition of the same event is recognized.
@@ -50,8 +50,6 @@ pub enum Admission {
     Known(EntryId),
     /// The inbox has no room for it. Nothing was stored, and the same event may be sent again.
     Full(LimitReached),
-    /// It would crash a stock agent's reader, so it must not get into its inbox.
-    Undeliverable,
 }
 
 impl Admission {
@@ -59,7 +57,7 @@ impl Admission {
     pub fn entry(&self) -> Option<&EntryId> {
         match self {
             Admission::Kept(entry) | Admission::Known(entry) => Some(entry),
-            Admission::Full(_) | Admission::Undeliverable => None,
+            Admission::Full(_) => None,
         }
     }
 }

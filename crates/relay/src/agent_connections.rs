@@ -279,24 +279,19 @@ impl State {
         Some(left.role)
     }
 
-    /// Handles a newly committed entry. Returns true when a live socket will deliver it.
-    pub fn appended(&mut self, entry: &Entry) -> bool {
+    /// Queues a newly committed entry for the live socket. Returns false when no socket will deliver it.
+    pub fn appended(&mut self, entry: Entry) -> bool {
         for seat in self.seats.iter_mut().filter(|seat| seat.role != Role::Arriving) {
             seat.first_live.get_or_insert(entry.seq);
         }
-        if self.idle {
+        let Some(live) = self.seats.iter().find(|seat| seat.role == Role::Live && !self.idle) else {
             return false;
-        }
-        if self.live().is_none() {
-            return false;
-        }
+        };
+        live.notify_task();
         if self.tail.len() >= TAIL {
             self.fall_behind();
         } else if !self.behind {
-            self.tail.push_back(entry.clone());
-        }
-        if let Some(live) = self.live() {
-            live.notify_task();
+            self.tail.push_back(entry);
         }
         true
     }
@@ -342,7 +337,7 @@ impl State {
     }
 
     /// Takes the kept results of a gateway that came back. Those that it no longer waits for are dropped.
-    pub fn owed_to(&mut self, gateway: &GatewayId, since: Instant) -> Vec<String> {
+    pub fn take_results_for(&mut self, gateway: &GatewayId, since: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         self.owed.retain_mut(|(of, at, line)| {
             if of == gateway && *at >= since {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use identity::{Accounts, RevokedAccess};
-use ledger::{Entry, Generation, HoldBack, InteractionMode};
+use ledger::{Generation, HoldBack, InteractionMode};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{GatewayId, InstanceId};
 
@@ -44,14 +45,14 @@ pub struct Connection {
 
 /// The agents that have or had sockets, with the state of each.
 pub struct Connections {
-    agents: DashMap<InstanceId, Arc<AgentConnections>>,
+    agents: DashMap<InstanceId, Arc<AgentConnections>, RandomState>,
     sockets: AtomicU64,
     timepiece: Timepiece,
 }
 
 impl Connections {
     pub(crate) fn new(timepiece: Timepiece) -> Self {
-        Self { agents: DashMap::new(), sockets: AtomicU64::new(1), timepiece }
+        Self { agents: DashMap::default(), sockets: AtomicU64::new(1), timepiece }
     }
 
     /// Closes the sockets of what is revoked on this node, before the command that revokes answers.
@@ -90,11 +91,6 @@ impl Connections {
 
     pub(crate) fn next_socket_id(&self) -> u64 {
         self.sockets.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Queues a committed entry for the agent's live socket. Returns false when no socket will deliver it.
-    pub(crate) fn appended(&self, entry: &Entry) -> bool {
-        self.of(&entry.instance).state.lock().appended(entry)
     }
 
     /// Makes the live socket start again from the first unread entry. Returns false when no socket will deliver it.
@@ -195,7 +191,7 @@ fn connection(seat: &Seat) -> Option<Connection> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use ledger::Seq;
+    use ledger::{Entry, EntryTurn, Seq};
     use posthouse_time::Instant;
     use posthouse_wire::EntryId;
 
@@ -214,19 +210,21 @@ mod tests {
             references: Vec::new(),
             album: None,
             stale: None,
+            turn: EntryTurn::default(),
         }
     }
 
     #[test]
     fn only_a_live_socket_takes_a_committed_entry() {
         let connections = connections();
-        assert!(!connections.appended(&entry()));
+        let agent = connections.of(&heron());
+        assert!(!agent.state.lock().appended(entry()));
         assert!(!connections.rewind(&heron()));
         let socket = connections.with_live_socket(&heron(), |_| {});
-        assert!(connections.appended(&entry()));
+        assert!(agent.state.lock().appended(entry()));
         assert!(connections.rewind(&heron()));
-        connections.of(&heron()).state.lock().remove(socket, Instant::default());
-        assert!(!connections.appended(&entry()));
+        agent.state.lock().remove(socket, Instant::default());
+        assert!(!agent.state.lock().appended(entry()));
     }
 
     #[test]

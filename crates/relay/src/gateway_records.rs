@@ -62,7 +62,7 @@ impl GatewayRecords {
         manifest: &CommandManifest,
     ) -> Result<(), Fault> {
         let written = serde_json::to_string(manifest).expect("a manifest has only texts as keys");
-        self.roster.keep_manifest(&of.instance, on, &written).await?;
+        self.accounts.keep_commands(&of.instance, on, &written).await?;
         Ok(())
     }
 }

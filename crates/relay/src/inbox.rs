@@ -1,15 +1,17 @@
 //! Inboxes: storing events until the agent acknowledges them, dead letters, recall.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use identity::{Admitted, RosterView};
-use ledger::{Append, Appended, BotRef, Entry, Inbox, InboxLimits, Sighting};
-use moka::sync::Cache;
-use posthouse_time::Timepiece;
+use ledger::{Append, Appended, BotRef, Entry, EntryTurn, Inbox, InboxLimits, Sighting};
+use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
+use quick_cache::sync::Cache;
 
 use crate::admission::{Admission, NewEntry};
 use crate::connections::Connections;
@@ -27,12 +29,29 @@ pub struct Inboxes {
     stops: Arc<Stops>,
     media: MediaStore,
     limits: InboxLimits,
-    /// Conversations recorded recently, with a fingerprint of the identity they were last seen under.
-    sighted: Cache<(InstanceId, ChatId), u64>,
+    /// Conversations recorded recently.
+    sighted: Cache<(InstanceId, ChatId), RecentSighting>,
+    fingerprints: RandomState,
     full_inboxes: FullInboxes,
     metrics: Arc<Metrics>,
     timepiece: Timepiece,
 }
+
+/// Time for which a recorded conversation is not recorded again.
+const SIGHTED_FOR: Duration = Duration::from_secs(60);
+
+/// When a conversation was last recorded, and as what.
+#[derive(Clone, Copy)]
+struct RecentSighting {
+    fingerprint: u64,
+    at: Instant,
+    /// Number of roster changes before that. The record of a conversation is deleted with its route, so a change of its bot
+    /// makes this worthless.
+    changes: u64,
+}
+
+/// A conversation of an agent, and the sighting to remember for it.
+type NewSighting = ((InstanceId, ChatId), RecentSighting);
 
 /// Dependencies of the inboxes.
 pub(crate) struct InboxParts {
@@ -52,7 +71,8 @@ impl Inboxes {
         let InboxParts { records, roster, connections, wake_calls, stops, media, limits, metrics, timepiece } =
             parts;
         Self {
-            sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
+            sighted: Cache::new(100_000),
+            fingerprints: RandomState::default(),
             full_inboxes: FullInboxes::default(),
             records,
             roster,
@@ -75,65 +95,27 @@ impl Inboxes {
     pub(crate) fn follow_commits(&self) {
         let (connections, wake_calls) = (Arc::downgrade(&self.connections), Arc::downgrade(&self.wake_calls));
         // The ledger calls this from its writer thread in commit order, which is the order of the inbox.
-        self.records.follow(Arc::new(move |entry: &Entry| {
-            if let (Some(connections), Some(wake_calls)) = (connections.upgrade(), wake_calls.upgrade())
-                && !connections.appended(entry)
-            {
-                wake_calls.note(&entry.instance);
+        self.records.follow(Arc::new(move |entry: Entry| {
+            let Some((connections, wake_calls)) = connections.upgrade().zip(wake_calls.upgrade()) else {
+                return;
+            };
+            let agent = connections.of(&entry.instance);
+            if !agent.state.lock().appended(entry) {
+                wake_calls.sleepers.note(&agent.instance);
             }
         }));
     }
 
     /// Stores an event that the gate has admitted. When this resolves, the entry survives a power loss.
-    pub async fn admit(&self, admitted: &Admitted, new_entry: NewEntry) -> Result<Admission, Fault> {
-        if new_entry.event.deliverable().is_err() {
-            return Ok(Admission::Undeliverable);
-        }
-        let (to, on) = (admitted.to(), admitted.on());
-        let stopping = self.stops.recognize(to, on, &new_entry);
-        let sender = new_entry.sender();
-        let NewEntry { mut event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
-            new_entry;
-        let forward = forward.and_then(|forward| written_forward(&forward));
-        if !references.is_empty() {
-            self.media.name_attachments(&mut event, references.len());
-        }
-        let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
-        let sighted = (to.instance.clone(), chat.clone());
-        let print = fingerprint(self.roster.bot_version(on), on, &event);
-        let fresh = self.sighted.get(&sighted) != Some(print);
-        let appended = self
-            .records
-            .append(Append {
-                id: stopping.as_ref().map(|stopping| stopping.entry.clone()).or(id),
-                to: to.instance.clone(),
-                platform: on.platform.clone(),
-                bot: on.bot.clone(),
-                chat,
-                message: event.message_id.clone(),
-                dedup,
-                event: Bytes::from(
-                    serde_json::to_vec(&event).expect("an event holds only texts and numbers"),
-                ),
-                references,
-                album,
-                forward,
-                accepted,
-                sighting: fresh.then(|| Sighting {
-                    scope: event.source.scope_id.clone(),
-                    session_keys: session_key::plausible(&event.source),
-                }),
-                receipt,
-                sender,
-                limits: self.limits,
-                stale,
-            })
-            .await?;
-        Ok(match appended {
+    pub async fn admit(&self, admitted: &Admitted, new_entry: Box<NewEntry>) -> Result<Admission, Fault> {
+        let stopping = self.stops.recognize(admitted.to(), admitted.on(), &new_entry);
+        let stop_entry = stopping.as_ref().map(|stopping| stopping.entry.clone());
+        let (append, sighting) = self.append_for(admitted, *new_entry, stop_entry);
+        Ok(match self.records.append(append).await? {
             Appended::Kept(entry) => {
                 // A repeated event writes no sighting, so the cache is updated only for a new entry.
-                if fresh {
-                    self.sighted.insert(sighted, print);
+                if let Some((conversation, sighting)) = sighting {
+                    self.sighted.insert(conversation, sighting);
                 }
                 if let Some(stopping) = stopping {
                     self.stops.interrupt_turn(stopping);
@@ -147,10 +129,71 @@ impl Inboxes {
                     self.stops.interrupt_unkept(stopping);
                 }
                 self.metrics.entries_refused(full);
-                self.full_inboxes.refused(&to.instance, self.timepiece.instant());
+                self.full_inboxes.refused(&admitted.to().instance, self.timepiece.instant());
                 Admission::Full(full)
             }
         })
+    }
+
+    /// The row to store for an event. If its conversation was not recorded a moment ago, it is recorded with the row, and
+    /// remembered once the row is stored. A stop has chosen the id of its entry.
+    fn append_for(
+        &self,
+        admitted: &Admitted,
+        new_entry: NewEntry,
+        stop_entry: Option<EntryId>,
+    ) -> (Append, Option<NewSighting>) {
+        let (to, on) = (admitted.to(), admitted.on());
+        let sender = new_entry.sender();
+        let NewEntry { event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
+            new_entry;
+        let mut event = event.into_event();
+        if !references.is_empty() {
+            self.media.name_attachments(&mut event, references.len());
+        }
+        let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
+        let conversation = (to.instance.clone(), chat.clone());
+        let sighting = self.sighting_now(on, &event);
+        let known = self.sighted.get(&conversation).filter(|known| known.fingerprint == sighting.fingerprint);
+        let is_fresh = !known.is_some_and(|known| {
+            sighting.at < known.at + SIGHTED_FOR && !self.roster.bot_changed_since(known.changes, on)
+        });
+        let append = Append {
+            id: stop_entry.or(id),
+            to: to.instance.clone(),
+            platform: on.platform.clone(),
+            bot: on.bot.clone(),
+            chat,
+            dedup,
+            turn: EntryTurn::of(&event),
+            event: Bytes::from(event.to_json()),
+            references,
+            album,
+            forward: forward.and_then(|forward| written_forward(&forward)),
+            accepted,
+            sighting: is_fresh.then(|| Sighting {
+                scope: event.source.scope_id.clone(),
+                session_keys: session_key::plausible(&event.source),
+            }),
+            message: event.message_id,
+            receipt,
+            sender,
+            limits: self.limits,
+            stale,
+        };
+        (append, is_fresh.then_some((conversation, sighting)))
+    }
+
+    /// A conversation as it is seen now. A collision of two fingerprints costs a stale record for a minute.
+    fn sighting_now(&self, on: &BotRef, event: &Event) -> RecentSighting {
+        let source = &event.source;
+        let identity = (on, &source.chat_type, &source.thread_id, &source.user_id, &source.user_id_alt);
+        let rest = (&source.scope_id, &source.profile, &source.prospective_thread_id);
+        RecentSighting {
+            fingerprint: self.fingerprints.hash_one((identity, rest)),
+            at: self.timepiece.instant(),
+            changes: self.roster.change_count(),
+        }
     }
 
     /// Puts a dead letter back into the queue and delivers it if its agent is connected.
@@ -165,7 +208,7 @@ impl Inboxes {
     /// Delivers entries that were put back into the queue, or wakes the agent for them.
     pub(crate) fn rewind(&self, instance: &InstanceId) {
         if !self.connections.rewind(instance) {
-            self.wake_calls.note(instance);
+            self.wake_calls.sleepers.note(instance);
         }
     }
 
@@ -186,26 +229,6 @@ const LONGEST_FORWARD: usize = 256 * 1024;
 fn written_forward(forward: &Forward) -> Option<Bytes> {
     let written = serde_json::to_vec(forward).expect("a forward holds only texts");
     (written.len() <= LONGEST_FORWARD).then(|| Bytes::from(written))
-}
-
-/// Cheap hash of a conversation. A collision costs a stale sighting for a minute. The bot's version is part of it,
-/// because the record of a conversation is deleted with its route.
-fn fingerprint(version: u64, on: &BotRef, event: &Event) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let source = &event.source;
-    let mut hasher = DefaultHasher::new();
-    (
-        version,
-        on,
-        &source.chat_type,
-        &source.thread_id,
-        &source.user_id,
-        &source.user_id_alt,
-        &source.scope_id,
-    )
-        .hash(&mut hasher);
-    (&source.profile, &source.prospective_thread_id).hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]
@@ -254,7 +277,9 @@ mod tests {
                     ..Source::default()
                 },
                 ..Event::default()
-            },
+            }
+            .deliverable()
+            .unwrap(),
             id: None,
             dedup: text.into(),
             references: Vec::new(),
@@ -275,11 +300,11 @@ mod tests {
         let inboxes = inboxes(&records, &connections, 1);
         let agent = records.ledger.roster().instance(&heron.instance).await.unwrap().unwrap();
         let admitted = Gate::admit_program(&heron.tenant, &agent, bot_of("heron")).unwrap();
-        let first = inboxes.admit(&admitted, new_entry(&records, "one")).await.unwrap();
+        let first = inboxes.admit(&admitted, Box::new(new_entry(&records, "one"))).await.unwrap();
         let Admission::Kept(entry) = first else { panic!("it was not kept: {first:?}") };
-        let again = inboxes.admit(&admitted, new_entry(&records, "one")).await.unwrap();
+        let again = inboxes.admit(&admitted, Box::new(new_entry(&records, "one"))).await.unwrap();
         assert_eq!(again, Admission::Known(entry.clone()));
-        let next = inboxes.admit(&admitted, new_entry(&records, "two")).await.unwrap();
+        let next = inboxes.admit(&admitted, Box::new(new_entry(&records, "two"))).await.unwrap();
         assert!(matches!(next, Admission::Full(LimitReached::Inbox | LimitReached::Share)), "{next:?}");
         assert_eq!(inboxes.metrics.entries_kept.get(), 1);
     }

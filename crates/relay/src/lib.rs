@@ -65,7 +65,7 @@ pub use metrics::Metrics;
 pub use relay::{Parts, Relay};
 pub use route_removal::RouteRemovals;
 pub use routes::{OPENAPI, OPERATIONS, routes};
-pub use socket_roles::Seats;
+pub use socket_roles::SocketRoles;
 pub use stop_command::STOP;
 pub use stream_cursor::STOCK_CURSOR;
 pub use wake_calls::{WakeCalls, WakeFailure, WakeFailures};

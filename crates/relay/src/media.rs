@@ -25,7 +25,7 @@ use errand::Errand;
 use ledger::{MediaKey, MediaRecord, MediaRecords, Usage};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
-use posthouse_wire::{MediaFile, MediaId};
+use posthouse_wire::{InstanceId, MediaFile, MediaId};
 
 use self::disk_threads::DiskThreads;
 use self::files::MediaFolder;
@@ -114,9 +114,9 @@ impl MediaStore {
         Ok(self.0.records.media_of_key(&key).await?)
     }
 
-    /// Deletes a file before its time.
-    pub async fn remove(&self, id: &MediaId) -> Result<(), Fault> {
-        Ok(self.0.records.remove_media(id).await?)
+    /// Deletes a file of this agent before its time.
+    pub async fn remove(&self, of: &InstanceId, id: &MediaId) -> Result<(), Fault> {
+        Ok(self.0.records.remove_media(of, id).await?)
     }
 
     /// The URL under which an agent gets a file.

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use ledger::{Entry, Seq};
 use posthouse_time::Instant;
 use posthouse_wire::{Action, EntryId, PromptId};
-use serde::Deserialize;
 
 use crate::agent_connections::State;
 
@@ -31,8 +30,8 @@ impl PromptOwners {
         self.0.push_back((prompt.clone(), socket));
     }
 
-    fn owner(&self, prompt: &str) -> Option<u64> {
-        self.0.iter().rev().find(|(known, _)| *known == *prompt).map(|(_, socket)| *socket)
+    fn owner(&self, prompt: &PromptId) -> Option<u64> {
+        self.0.iter().rev().find(|(known, _)| known == prompt).map(|(_, socket)| *socket)
     }
 }
 
@@ -61,22 +60,6 @@ impl GotPresses {
     }
 }
 
-/// The prompt that was pressed, if the entry is a press. A search finds that most are none: inside a text the quotation
-/// marks would be escaped.
-pub(crate) fn pressed_prompt(event: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Stored {
-        prompt_response: Option<Response>,
-    }
-    #[derive(Deserialize)]
-    struct Response {
-        prompt_id: String,
-    }
-    let text = std::str::from_utf8(event).ok().filter(|text| text.contains(r#""prompt_response":{"#))?;
-    let stored: Stored = serde_json::from_str(text).ok()?;
-    stored.prompt_response.map(|response| response.prompt_id)
-}
-
 impl State {
     /// Records a request of a socket: what it shows about its turn, and the prompt that it asks.
     pub fn note_request(&mut self, action: &Action, socket: u64, is_ours: bool, now: Instant) {
@@ -86,9 +69,15 @@ impl State {
         }
     }
 
-    /// Hands a press to the open socket that asked, if that is another one than `live`. True when `live` must not
-    /// deliver it.
-    pub fn hand_to_asker(&mut self, live: u64, prompt: &str, entry: &Entry, line: Option<String>) -> bool {
+    /// Hands a press of this prompt to the open socket that asked, if that is another one than `live`. True when `live`
+    /// must not deliver it.
+    pub fn hand_to_asker(
+        &mut self,
+        live: u64,
+        prompt: &PromptId,
+        entry: &Entry,
+        line: Option<String>,
+    ) -> bool {
         if self.seats.iter().any(|seat| seat.presses.0.contains(&entry.id)) {
             return true;
         }
@@ -108,18 +97,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use posthouse_wire::{Event, PromptResponse};
+    use ledger::EntryTurn;
 
     use super::*;
     use crate::agent_connections::Role;
     use crate::tests::{connections, heron};
-
-    fn press(text: &str, prompt: Option<&str>) -> Vec<u8> {
-        let prompt_response = prompt.map(|prompt| {
-            Box::new(PromptResponse { prompt_id: prompt.to_owned(), ..PromptResponse::default() })
-        });
-        serde_json::to_vec(&Event { text: text.to_owned(), prompt_response, ..Event::default() }).unwrap()
-    }
 
     fn entry(prompt: &str) -> Entry {
         Entry {
@@ -127,19 +109,13 @@ mod tests {
             seq: Seq(1),
             instance: heron(),
             chat: "c".into(),
-            event: Bytes::from(press("/once", Some(prompt))),
+            event: Bytes::from_static(b"{}"),
             forward: None,
             album: None,
             stale: None,
             references: Vec::new(),
+            turn: EntryTurn { session: 0, pressed: Some(prompt.into()) },
         }
-    }
-
-    #[test]
-    fn only_an_event_with_a_pressed_button_is_a_press() {
-        assert_eq!(pressed_prompt(&press("/once", Some("a.b"))).as_deref(), Some("a.b"));
-        assert_eq!(pressed_prompt(&press(r#""prompt_response":{"prompt_id":"a"}"#, None)), None);
-        assert_eq!(pressed_prompt(b"no JSON"), None);
     }
 
     #[test]
@@ -149,7 +125,7 @@ mod tests {
         let live = connections.with_live_socket(&heron(), |_| {});
         let agent = connections.of(&heron());
         let hand = |prompt: &str, entry: &Entry| {
-            agent.state.lock().hand_to_asker(live, prompt, entry, Some("the press".to_owned()))
+            agent.state.lock().hand_to_asker(live, &prompt.into(), entry, Some("the press".to_owned()))
         };
         agent.state.lock().prompts.asked(&"p1".into(), asker);
         agent.state.lock().prompts.asked(&"p2".into(), live);
@@ -174,6 +150,6 @@ mod tests {
             owners.asked(&format!("p{number}").into(), 7);
         }
         assert_eq!(owners.0.len(), PROMPTS);
-        assert_eq!((owners.owner("p0"), owners.owner("p20")), (None, Some(7)));
+        assert_eq!((owners.owner(&"p0".into()), owners.owner(&"p20".into())), (None, Some(7)));
     }
 }

@@ -24,7 +24,7 @@ use crate::media::{MediaParts, MediaStore};
 use crate::route_removal::RouteRemovals;
 use crate::sleep_calls::{SleepCallParts, SleepCalls};
 use crate::socket::SocketComponents;
-use crate::socket_roles::Seats;
+use crate::socket_roles::SocketRoles;
 use crate::stop_command::Stops;
 use crate::wake_calls::{WakeCallParts, WakeCalls};
 use crate::{Config, Fault, Metrics};
@@ -53,13 +53,13 @@ pub(crate) struct RelayComponents {
     pub timepiece: Timepiece,
     pub background: RelayTasks,
     pub connections: Arc<Connections>,
-    pub seats: Arc<Seats>,
-    pub inboxes: Inboxes,
+    pub seats: Arc<SocketRoles>,
+    pub inboxes: Arc<Inboxes>,
     pub acknowledgements: Arc<Acknowledgements>,
     pub interrupts: Interrupts,
     pub wake_calls: Arc<WakeCalls>,
     pub fires: Arc<Fires>,
-    pub route_removals: RouteRemovals,
+    pub route_removals: Arc<RouteRemovals>,
     pub expirations: Arc<Expirations>,
     pub sleep_calls: Arc<SleepCalls>,
     pub media: MediaStore,
@@ -97,7 +97,7 @@ impl Relay {
             metrics: Arc::clone(&metrics),
             background: background.clone(),
         }));
-        let inboxes = Inboxes::new(InboxParts {
+        let inboxes = Arc::new(Inboxes::new(InboxParts {
             records: Arc::clone(&inbox),
             roster: identity.roster.clone(),
             connections: Arc::clone(&connections),
@@ -111,10 +111,10 @@ impl Relay {
             limits: InboxLimits { entries: config.inbox_entries, bytes: config.inbox_bytes },
             metrics: Arc::clone(&metrics),
             timepiece: timepiece.clone(),
-        });
+        }));
         inboxes.follow_commits();
         let sockets = Arc::new(SocketComponents {
-            seats: Arc::new(Seats::new(
+            seats: Arc::new(SocketRoles::new(
                 Arc::clone(&connections),
                 Arc::clone(&wake_calls),
                 identity.accounts.clone(),
@@ -158,12 +158,12 @@ impl Relay {
             interrupts: sockets.interrupts.clone(),
             wake_calls,
             fires: Arc::clone(&sockets.fires),
-            route_removals: RouteRemovals::new(
+            route_removals: Arc::new(RouteRemovals::new(
                 identity.accounts.clone(),
                 Arc::clone(&roster),
                 Arc::clone(identity.gate.claims().shared_bots()),
                 Arc::clone(&connections),
-            ),
+            )),
             expirations: Arc::clone(&sockets.expirations),
             sleep_calls,
             media,
@@ -184,7 +184,8 @@ impl Relay {
         let wake_calls = Arc::clone(&self.0.wake_calls);
         let waking = self.0.background.tasks.spawn(async move { wake_calls.keep_waking().await });
         let (media, closing) = (self.0.media.clone(), self.0.background.closing.clone());
-        let cleaning = self.0.background.tasks.spawn(async move { media.keep_clean(closing).await });
+        let cleaning =
+            self.0.background.tasks.spawn(async move { media.delete_unneeded_files(closing).await });
         loop {
             tokio::select! {
                 () = self.0.background.closing.cancelled() => break,
@@ -227,6 +228,7 @@ impl Relay {
             // These are for listeners of `arrivals`, and for the view of the roster.
             Notification::Arrived { .. }
             | Notification::BotChanged { .. }
+            | Notification::CommandsChanged { .. }
             | Notification::TenantChanged { .. }
             | Notification::AgentChanged { .. }
             | Notification::ClientEnded { .. }
@@ -256,12 +258,12 @@ impl Relay {
     }
 
     /// The roles of sockets.
-    pub fn seats(&self) -> &Seats {
+    pub fn seats(&self) -> &SocketRoles {
         &self.0.seats
     }
 
     /// The stored messages of all agents.
-    pub fn inboxes(&self) -> &Inboxes {
+    pub fn inboxes(&self) -> &Arc<Inboxes> {
         &self.0.inboxes
     }
 
@@ -296,7 +298,7 @@ impl Relay {
     }
 
     /// Removal of routes and bots.
-    pub fn route_removals(&self) -> &RouteRemovals {
+    pub fn route_removals(&self) -> &Arc<RouteRemovals> {
         &self.0.route_removals
     }
 }

@@ -182,7 +182,7 @@ impl SleepCalls {
         if result == SleepResult::Stopped && self.inbox.size(agent).await?.entries > 0 {
             let (wake_calls, agent) = (Arc::clone(&self.wake_calls), agent.clone());
             self.background.tasks.spawn(async move {
-                wake_calls.note(&agent);
+                wake_calls.sleepers.note(&agent);
                 wake_calls.wake(&agent).await
             });
         }

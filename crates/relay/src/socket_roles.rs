@@ -22,7 +22,7 @@ const STANDBYS: usize = 4;
 const SUPERSEDED: (u16, &str) = (4409, "superseded");
 
 /// Gives every socket of an agent its role.
-pub struct Seats {
+pub struct SocketRoles {
     connections: Arc<Connections>,
     wake_calls: Arc<WakeCalls>,
     accounts: Accounts,
@@ -31,7 +31,7 @@ pub struct Seats {
     timepiece: Timepiece,
 }
 
-impl Seats {
+impl SocketRoles {
     pub(crate) fn new(
         connections: Arc<Connections>,
         wake_calls: Arc<WakeCalls>,
@@ -73,7 +73,12 @@ impl Seats {
 
     /// Makes a socket live after its first accepted hello: the newest wins (contract section 16.5). Returns its turn
     /// number.
-    pub(crate) fn sit(&self, connections: &AgentConnections, holder: &GatewayOwner, socket: u64) -> u64 {
+    pub(crate) fn make_live(
+        &self,
+        connections: &AgentConnections,
+        holder: &GatewayOwner,
+        socket: u64,
+    ) -> u64 {
         let mut state = connections.state.lock();
         let mut superseded = false;
         for seat in state.seats.iter_mut().filter(|seat| seat.socket != socket && seat.role != Role::Arriving)
@@ -112,7 +117,7 @@ impl Seats {
         state.fall_behind();
         state.idle = false;
         drop(state);
-        self.wake_calls.came(&connections.instance);
+        self.wake_calls.sleepers.came(&connections.instance);
         self.bus.publish(Notification::Arrived { instance: connections.instance.to_string() });
         turn
     }
@@ -128,7 +133,7 @@ impl Seats {
         // If the agent went idle, none of its older sockets takes over.
         let succeeded = !state.idle && promote(&mut state, &[Role::Reserve, Role::Standby]);
         if !succeeded {
-            self.wake_calls.note(&connections.instance);
+            self.wake_calls.sleepers.note(&connections.instance);
         }
     }
 
@@ -243,7 +248,7 @@ mod tests {
         let records = Records::open().await;
         let heron = records.enrol("heron").await;
         let connections = records.connections();
-        let seats = Seats::new(
+        let seats = SocketRoles::new(
             Arc::clone(&connections),
             records.wake_calls(&connections),
             records.identity.accounts.clone(),
@@ -254,7 +259,7 @@ mod tests {
         let connect = || {
             let (socket, of_agent) =
                 seats.arrive(&heron, Arc::<RecordedActions>::default(), Arc::new(Notify::new()));
-            seats.sit(&of_agent, &heron, socket);
+            seats.make_live(&of_agent, &heron, socket);
             records.clock.wind(Duration::from_secs(1));
             (socket, of_agent)
         };

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Acknowledgement, BotRef, RouteTo};
+use ledger::{Acknowledgement, BotRef, RouteTo, session_of};
 use posthouse_time::Instant;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_key};
@@ -22,7 +22,6 @@ use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::egress::{Egress, PermittedAction};
 use crate::generation::Proof;
-use crate::turns::session_of;
 
 /// The whole text of a stop. The edge removes the bot's name from `/stop@ourbot`.
 pub const STOP: &str = "/stop";
@@ -199,7 +198,7 @@ impl Stops {
         if stopping.is_kept
             && let Err(fault) = self.acknowledgements.commit(&connections.instance, &[taken]).await
         {
-            tracing::error!(%fault, entry.id = %entry, "could not record that a stop was honoured");
+            tracing::error!(%fault, entry.id = %entry, "could not record that a stop took effect");
             connections.state.lock().has_served(entry);
             return;
         }
@@ -262,7 +261,9 @@ mod tests {
                     ..Source::default()
                 },
                 ..Event::default()
-            },
+            }
+            .deliverable()
+            .unwrap(),
             id: None,
             dedup: "d1".into(),
             references: Vec::new(),

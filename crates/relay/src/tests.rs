@@ -9,7 +9,8 @@ use bytes::Bytes;
 use errand::Errand;
 use identity::{Enrolment, GatewayOwner, Identity};
 use ledger::{
-    Append, Appended, Bot, BotRef, InboxLimits, Ledger, Location, PrincipalPolicy, Seq, Sighting, StalePolicy,
+    Append, Appended, Bot, BotRef, EntryTurn, InboxLimits, Ledger, Location, PrincipalPolicy, Seq, Sighting,
+    StalePolicy,
 };
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
@@ -98,6 +99,7 @@ impl Records {
             sender: None,
             limits: InboxLimits::NONE,
             stale,
+            turn: EntryTurn::default(),
         };
         match self.ledger.inbox().append(append).await.unwrap() {
             Appended::Kept(entry) => entry,

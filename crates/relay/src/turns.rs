@@ -3,12 +3,10 @@
 //! `/stop` and the hold-back of busy chats depend on it (relay contract section 13).
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use posthouse_time::Instant;
-use posthouse_wire::{Action, ChatId, Source};
-use serde::Deserialize;
+use posthouse_wire::{Action, ChatId};
 
 /// Time for which a `typing` shows that a turn is running. A stock gateway repeats it every 2 to 3.5 s.
 pub(crate) const SHOWS_TYPING: Duration = Duration::from_secs(5);
@@ -177,61 +175,9 @@ pub(crate) fn ends_turn(action: &Action, is_ours: bool) -> bool {
     metadata.notify == Some(true) || is_ours && metadata.expect_edits != Some(true)
 }
 
-/// Distinguishes the sessions of one chat. Zero if the chat is a single session.
-pub(crate) fn session_of(source: &Source) -> u64 {
-    if source.chat_type == "dm" && source.thread_id.is_none() {
-        return 0;
-    }
-    let mut hasher = DefaultHasher::new();
-    (&source.chat_type, &source.thread_id, &source.user_id, &source.user_id_alt).hash(&mut hasher);
-    (&source.profile, &source.prospective_thread_id).hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Same as [`session_of`] for a stored event. Most are direct conversations, which a search finds without parsing:
-/// inside a text the quotation marks would be escaped.
-pub(crate) fn session_in(event: &[u8]) -> u64 {
-    #[derive(Deserialize)]
-    struct Kept {
-        source: Source,
-    }
-    let text = std::str::from_utf8(event).unwrap_or_default();
-    if text.contains(r#""chat_type":"dm""#) && text.contains(r#""thread_id":null"#) {
-        return 0;
-    }
-    serde_json::from_str::<Kept>(text).map_or(0, |kept| session_of(&kept.source))
-}
-
 #[cfg(test)]
 mod tests {
-    use posthouse_wire::Event;
-
     use super::*;
-
-    fn event(chat_type: &str, thread: Option<&str>, user: &str) -> Event {
-        let mut event = Event { text: r#""chat_type":"dm""#.to_owned(), ..Event::default() };
-        event.source.chat_type = chat_type.to_owned();
-        event.source.thread_id = thread.map(Into::into);
-        event.source.user_id = Some(user.into());
-        event
-    }
-
-    #[test]
-    fn a_session_is_the_same_before_and_after_it_was_kept() {
-        let mut seen = Vec::new();
-        for event in [
-            event("dm", None, "u1"),
-            event("dm", Some("7"), "u1"),
-            event("group", None, "u1"),
-            event("group", None, "u2"),
-        ] {
-            let session = session_of(&event.source);
-            assert_eq!(session_in(&serde_json::to_vec(&event).unwrap()), session, "{event:?}");
-            assert!(!seen.contains(&session));
-            seen.push(session);
-        }
-        assert_eq!(seen[0], 0);
-    }
 
     #[test]
     fn what_is_remembered_is_bounded() {

@@ -22,7 +22,7 @@ use crate::fair_queue::FairQueue;
 use crate::metrics::ReasonLabel;
 use wake_failures::FailureLog;
 pub use wake_failures::{WakeFailure, WakeFailures};
-use wake_schedule::Sleepers;
+use wake_schedule::WakeSchedule;
 
 /// Time limit of a wake call. The response is ignored.
 const POKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,7 +41,8 @@ const LOOKUPS: usize = 8;
 
 /// Calls the wake URLs of agents that have unread messages and are not connected.
 pub struct WakeCalls {
-    sleepers: Sleepers,
+    /// The agents that need a wake call.
+    pub(crate) sleepers: WakeSchedule,
     calls: Mutex<Calls>,
     failures: FailureLog,
     errand: Errand,
@@ -68,7 +69,7 @@ pub(crate) struct WakeCallParts {
 /// Calls that are running or waiting.
 struct Calls {
     queue: FairQueue<WakeCall>,
-    /// Sleepers among them. A sleeper has at most one waiting or running call.
+    /// WakeSchedule among them. A sleeper has at most one waiting or running call.
     sleepers: HashSet<InstanceId>,
 }
 
@@ -84,7 +85,7 @@ impl WakeCalls {
         let WakeCallParts { errand, inbox, roster, connections, pauses, metrics, background } = parts;
         let calls = Calls { queue: FairQueue::new(CALLS, CALLS_OF_A_TENANT), sleepers: HashSet::new() };
         Self {
-            sleepers: Sleepers::default(),
+            sleepers: WakeSchedule::default(),
             calls: Mutex::new(calls),
             failures: FailureLog::default(),
             errand,
@@ -95,16 +96,6 @@ impl WakeCalls {
             metrics,
             background,
         }
-    }
-
-    /// Records that a disconnected agent has an unread message. It runs on the ledger's thread and must not block.
-    pub(crate) fn note(&self, instance: &InstanceId) {
-        self.sleepers.note(instance);
-    }
-
-    /// Stops the wake calls of an agent that has connected, and resets its back-off.
-    pub(crate) fn came(&self, instance: &InstanceId) {
-        self.sleepers.came(instance);
     }
 
     pub(crate) async fn keep_waking(self: &Arc<Self>) {
@@ -292,14 +283,14 @@ mod tests {
         records.append(&heron, &bot_of("heron"), None).await;
         let (cooldown, at_most) = wake_calls.pauses;
         let take_due = || wake_calls.sleepers.take_due(records.clock.instant(), cooldown, at_most);
-        wake_calls.note(&heron);
+        wake_calls.sleepers.note(&heron);
         assert_eq!(take_due(), std::slice::from_ref(&heron));
         wake_calls.poke(&heron).await;
         assert_eq!(wake_calls.calls_again(&heron), Some(records.clock.now() + cooldown));
-        wake_calls.came(&heron);
+        wake_calls.sleepers.came(&heron);
         assert_eq!(wake_calls.calls_again(&heron), None);
         // It disconnects, is noted again, and everything is read elsewhere before its next call.
-        wake_calls.note(&heron);
+        wake_calls.sleepers.note(&heron);
         assert!(take_due().is_empty(), "the cooldown is over only after a minute");
         records.clock.wind(cooldown);
         assert_eq!(take_due(), std::slice::from_ref(&heron));

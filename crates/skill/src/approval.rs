@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::status::{BodyStatus, Status, gate_line, place_status_line, status_of};
 pub use keys::{ApprovalPublicKey, ApprovalSigningKey, KeyFault};
+pub(crate) use signed_text::is_unsigned;
 pub use signed_text::signed_text;
 
 /// The only version of tokens that is accepted.

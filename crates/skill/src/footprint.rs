@@ -1,21 +1,15 @@
 //! The footprint of a skill: connectors, tools, programs and files that it touches, error blocks included.
 //!
-//! A light scan of the text, for people who approve a skill and for the catalogue. It follows targets, blocks and calls as
-//! the parser does, but it does not check conditions and values. Where a text has mistakes it may name more than the parser
-//! would run, and never less.
+//! It is for people who approve a skill and for the catalogue. Where a text has mistakes it names what the parser could
+//! read; such a skill does not run.
 
-mod call;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use self::call::SkillCall;
-use crate::syntax::blanks::{first_word, is_blank, is_word};
-use crate::syntax::lines::logical_lines;
+use crate::syntax::blanks::first_word;
+use crate::syntax::tree::{OpKind, ShellCommand, SkillOp, SkillTree, TextTemplate};
 
-/// Each step of a block is indented by this many more spaces.
-const STEP: usize = 4;
 /// The program that runs unsafe commands.
 const UNSAFE_PROGRAM: &str = "bash";
 
@@ -34,150 +28,59 @@ pub struct Footprint {
     pub notifies: u32,
 }
 
-/// An operation that touches something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Effect {
-    Connector(String),
-    Tool(String),
-    Program(String),
-    UnsafeCommand,
-    FileWrite,
-    FileRead,
-    Notification,
-}
-
 /// The footprint of a text.
 pub fn footprint(body: &str) -> Footprint {
-    let lines: Vec<&str> = logical_lines(body).map(|line| line.text.trim_end_matches(is_blank)).collect();
-    let mut footprint = Footprint::default();
-    for effect in Scan::over(&lines).into_values().flatten() {
-        footprint.add(effect);
-    }
-    footprint
+    Footprint::of(&SkillTree::parse(body))
 }
 
 impl Footprint {
-    fn add(&mut self, effect: Effect) {
-        match effect {
-            Effect::Connector(name) => drop(self.connectors.insert(name)),
-            Effect::Tool(name) => drop(self.builtins.insert(name)),
-            Effect::Program(name) => drop(self.shell_binaries.insert(name)),
-            Effect::UnsafeCommand => {
-                self.shell_binaries.insert(UNSAFE_PROGRAM.to_owned());
-                self.unsafe_shell += 1;
-            }
-            Effect::FileWrite => self.file_writes += 1,
-            Effect::FileRead => self.file_reads += 1,
-            Effect::Notification => self.notifies += 1,
+    /// The footprint of a parsed skill.
+    pub fn of(tree: &SkillTree) -> Self {
+        let mut footprint = Self::default();
+        for target in &tree.targets {
+            footprint.add_all(&target.ops);
+            footprint.add_all(target.error_block.as_deref().unwrap_or_default());
+        }
+        footprint
+    }
+
+    fn add_all(&mut self, ops: &[SkillOp]) {
+        for op in ops {
+            self.add(&op.kind);
+            op.blocks().for_each(|block| self.add_all(block));
+        }
+    }
+
+    fn add(&mut self, op: &OpKind) {
+        match op {
+            OpKind::Dispatch(dispatch) => match &dispatch.connector {
+                Some(connector) => drop(self.connectors.insert(connector.to_string())),
+                None => insert(&mut self.builtins, first_word(&dispatch.body).0),
+            },
+            OpKind::Shell(shell) => match &shell.command {
+                ShellCommand::Unsafe(_) => {
+                    self.shell_binaries.insert(UNSAFE_PROGRAM.to_owned());
+                    self.unsafe_shell += 1;
+                }
+                ShellCommand::Argv(words) => {
+                    insert(&mut self.shell_binaries, words.first().map_or("", TextTemplate::text));
+                }
+                ShellCommand::Words(command) => {
+                    insert(&mut self.shell_binaries, first_word(command.text()).0)
+                }
+            },
+            OpKind::FileWrite(_) => self.file_writes += 1,
+            OpKind::FileRead(_) => self.file_reads += 1,
+            OpKind::Notify(_) | OpKind::Exchange(_) => self.notifies += 1,
+            _ => {}
         }
     }
 }
 
-/// A walk over the lines. A target that is declared again replaces the earlier one.
-#[derive(Default)]
-struct Scan {
-    targets: BTreeMap<String, Vec<Effect>>,
-    current: Option<String>,
-    /// Open blocks, the innermost last.
-    blocks: Vec<Block>,
-}
-
-/// An open block: how far its lines are indented, and whether the parser drops them.
-#[derive(Clone, Copy)]
-struct Block {
-    depth: usize,
-    dropped: bool,
-}
-
-impl Scan {
-    fn over(lines: &[&str]) -> BTreeMap<String, Vec<Effect>> {
-        let mut scan = Self::default();
-        let mut at = 0;
-        while let Some(line) = lines.get(at) {
-            at += 1;
-            let indent = line.len() - line.trim_start_matches(' ').len();
-            match indent {
-                _ if line.is_empty() || line.starts_with('#') => {}
-                0 => scan.column_zero(line, &lines[at..]),
-                _ => at += scan.indented(line, indent, &lines[at..]),
-            }
-        }
-        scan.targets
+fn insert(names: &mut BTreeSet<String>, name: &str) {
+    if !name.is_empty() {
+        names.insert(name.to_owned());
     }
-
-    fn column_zero(&mut self, line: &str, below: &[&str]) {
-        if *line == *"else:" {
-            // The error block of the target above.
-            self.blocks = vec![Block { depth: STEP, dropped: false }];
-            return;
-        }
-        self.current =
-            target_name(line).filter(|name| *name != "default" && is_body(below)).map(str::to_owned);
-        if let Some(name) = &self.current {
-            self.targets.insert(name.clone(), Vec::new());
-            self.blocks = vec![Block { depth: STEP, dropped: false }];
-        }
-    }
-
-    /// Reads a line of a target. Returns how many of the lines below belong to it.
-    fn indented(&mut self, line: &str, indent: usize, below: &[&str]) -> usize {
-        let Some(target) = self.current.clone() else { return 0 };
-        if indent < STEP {
-            self.current = None;
-            return 0;
-        }
-        while self.blocks.last().is_some_and(|block| block.depth > indent) {
-            self.blocks.pop();
-        }
-        let Some(block) = self.blocks.last().copied().filter(|block| block.depth == indent) else { return 0 };
-        let text = line.trim_start_matches(' ');
-        if let Some((call, joined)) = SkillCall::read(text, below) {
-            if !block.dropped {
-                self.targets.entry(target).or_default().extend(call.effect());
-            }
-            return joined;
-        }
-        if let Some(body) = text.strip_prefix("$ ") {
-            if !block.dropped {
-                self.targets.entry(target).or_default().extend(dispatch(body));
-            }
-        } else if text.ends_with(':') && text.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            let known = ["if", "elif", "else", "foreach"];
-            let word: String = text.chars().take_while(|c| is_word(*c)).collect();
-            let dropped = block.dropped || !known.contains(&word.as_str());
-            self.blocks.push(Block { depth: indent + STEP, dropped });
-        }
-        0
-    }
-}
-
-/// The name in a line `name: dependencies`.
-fn target_name(line: &str) -> Option<&str> {
-    let (name, _) = line.split_once(':')?;
-    let name = name.trim_end_matches(is_blank);
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    (begins && name.chars().all(|c| is_word(c) || c == '-')).then_some(name)
-}
-
-/// Whether the next line that is not blank is indented.
-fn is_body(below: &[&str]) -> bool {
-    below.iter().find(|line| !line.is_empty()).is_some_and(|line| line.starts_with(is_blank))
-}
-
-/// The connector or the tool of a `$` operation.
-fn dispatch(body: &str) -> Option<Effect> {
-    let (word, _) = first_word(body);
-    if let Some((connector, tool)) = word.split_once('.') {
-        let begins = connector.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-        let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-        if begins
-            && connector.chars().all(rest)
-            && tool.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        {
-            return Some(Effect::Connector(connector.to_owned()));
-        }
-    }
-    (!word.is_empty()).then(|| Effect::Tool(word.to_owned()))
 }
 
 #[cfg(test)]

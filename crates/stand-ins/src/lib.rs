@@ -12,4 +12,10 @@
 //! - Memory is bounded: the oldest rows make room for new ones.
 //! - It listens on loopback and delivers webhooks to loopback only.
 
+pub mod discord;
+pub mod harness;
+pub mod slack;
 pub mod telegram;
+pub mod twilio;
+pub mod webhook;
+pub mod whatsapp;

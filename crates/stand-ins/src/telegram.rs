@@ -14,7 +14,6 @@ mod limits;
 mod markdown;
 mod methods;
 mod moment;
-mod multipart;
 mod params;
 mod server;
 mod settings;
@@ -32,7 +31,7 @@ use tokio::net::TcpListener;
 pub use self::{
     faults::{Fault, FaultKind, FaultState},
     inject::{BotName, Injected, Injection, Person},
-    settings::{RateLimits, Settings, StandInBot},
+    settings::{Settings, StandInBot, TelegramLimits},
     transcript::{Confirmed, Deliveries, Filter, RowKind, TranscriptRow, WebhookAttempt},
     wait::WaitCondition,
 };

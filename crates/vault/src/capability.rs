@@ -28,13 +28,17 @@ pub enum Redemption {
 
 /// One use of a capability, already counted.
 pub struct Granted {
+    tenant: TenantId,
     id: i64,
     number: i64,
     pub value: Secret,
 }
 
 /// A use of a bot's own credentials that has begun.
-pub struct BotUse(i64);
+pub struct BotUse {
+    tenant: TenantId,
+    number: i64,
+}
 
 impl Vault {
     /// Binds the capabilities to every session key of the event that is stored as `entry`. The newest of a kind
@@ -80,7 +84,22 @@ impl Vault {
             return Ok(Redemption::Nothing);
         };
         let value = self.keys.open_text(&context(instance, kind), &sealed)?;
-        Ok(Redemption::Granted(Granted { id: capability, number, value }))
+        Ok(Redemption::Granted(Granted { tenant: tenant.clone(), id: capability, number, value }))
+    }
+
+    /// Whether any session of the instance, or of any instance, has a capability of this kind.
+    pub async fn holds_kind(&self, of: Option<&InstanceId>, kind: &CapabilityKind) -> Result<bool, Fault> {
+        Ok(self.records.holds_kind(of, kind).await?)
+    }
+
+    /// Removes the capability of this kind from these sessions.
+    pub async fn unbind(
+        &self,
+        instance: &InstanceId,
+        keys: &[SessionKey],
+        kind: &CapabilityKind,
+    ) -> Result<(), Fault> {
+        Ok(self.records.unbind(instance, keys, kind).await?)
     }
 
     /// Records that a bot's own credentials are about to be used for a message of an agent, without an action.
@@ -91,22 +110,23 @@ impl Vault {
         entry: Option<&EntryId>,
         platform: &Platform,
     ) -> Result<BotUse, Fault> {
-        Ok(BotUse(self.records.begin_bot_use(tenant, instance, entry, platform).await?))
+        let number = self.records.begin_bot_use(tenant, instance, entry, platform).await?;
+        Ok(BotUse { tenant: tenant.clone(), number })
     }
 
     /// Records what was called, and how it ended.
     pub async fn end_bot_use(&self, begun: BotUse, called: &str, outcome: &str) -> Result<(), Fault> {
-        Ok(self.records.end_use(begun.0, called, outcome).await?)
+        Ok(self.records.end_use(&begun.tenant, begun.number, called, outcome).await?)
     }
 
     /// Records what was called with a granted use, and how it ended.
     pub async fn end_use(&self, granted: &Granted, called: &str, outcome: &str) -> Result<(), Fault> {
-        Ok(self.records.end_use(granted.number, called, outcome).await?)
+        Ok(self.records.end_use(&granted.tenant, granted.number, called, outcome).await?)
     }
 
     /// Returns a use after a call that certainly had no effect. After a call with unknown outcome the use stays taken.
     pub async fn give_back(&self, granted: Granted) -> Result<(), Fault> {
-        Ok(self.records.give_back(granted.id).await?)
+        Ok(self.records.give_back(&granted.tenant, granted.id).await?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Secrets of bots: tokens and signing secrets.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ledger::Sealed;
 use posthouse_wire::{BotId, Platform, Secret};
@@ -9,7 +9,7 @@ use crate::{Fault, Vault};
 
 /// One bot's secrets by name. The type has no `Debug` output.
 #[derive(Clone, Default)]
-pub struct Credentials(HashMap<String, Secret>);
+pub struct Credentials(BTreeMap<String, Secret>);
 
 impl Credentials {
     pub fn get(&self, name: &str) -> Option<&Secret> {

@@ -84,7 +84,7 @@ impl Keyring {
 
     /// Checks an upgrade token. An unknown gateway costs the same work as a known one, so that response times
     /// reveal nothing.
-    pub async fn judge(&self, token: &str) -> Result<CredentialCheck, Fault> {
+    pub async fn check_upgrade_token(&self, token: &str) -> Result<CredentialCheck, Fault> {
         let now = self.timepiece.now();
         let record = match token::claimed_gateway(token) {
             Some(gateway) => self.records.gateway(&gateway).await?,

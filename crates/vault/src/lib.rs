@@ -5,7 +5,8 @@
 //! - `edge` gets the [`Vault`];
 //! - `identity` gets a [`Keyring`], which checks credentials and never reveals them;
 //! - the clock gets a [`Signer`], which signs and never reveals its keys;
-//! - the post gets [`WebhookSigner`], which make the headers for the body of one webhook.
+//! - the post gets [`WebhookSigner`], which make the headers for the body of one webhook;
+//! - the workshop gets [`SkillSecrets`]: values that operators store for the skills of one tenant, and nothing else.
 
 mod capability;
 mod credential;
@@ -14,6 +15,7 @@ mod fault;
 mod keyring;
 mod seal;
 mod signer;
+mod skill_secrets;
 mod tokens;
 mod webhook_signer;
 
@@ -29,8 +31,9 @@ pub use keyring::{CredentialCheck, GatewayOwner, Keyring};
 pub use ledger::{ClientRecord, EndedCredentials, LoginRecord, Owner, WhichCredentials};
 pub use seal::{MasterKeys, random_hex};
 pub use signer::{Algorithm, Jwks, SchedulerSecretStatus, Signer, SigningKeyStatus};
+pub use skill_secrets::{NewSecret, SkillSecrets};
 pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, ClientOwner, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
-pub use webhook_signer::{SecretPresence, WebhookSigner};
+pub use webhook_signer::{SecretPresence, StoreAuthentication, WebhookSigner};
 
 /// The whole vault: credentials of bots and captured capabilities.
 #[derive(Clone)]

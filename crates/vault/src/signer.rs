@@ -2,8 +2,8 @@
 //!
 //! No private key is ever returned.
 
+mod key_pair;
 mod loaded_keys;
-mod pair;
 mod scheduler;
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tokio::sync::Mutex;
 
 use crate::seal::{MasterKeys, random_hex};
 use crate::{Fault, Vault};
+pub use key_pair::Algorithm;
 use loaded_keys::LoadedKeys;
-pub use pair::Algorithm;
 pub use scheduler::SchedulerSecretStatus;
 
 /// Time for which a key is published before it signs: twice the lifetime of a stock agent's key cache, so that no
@@ -157,7 +157,7 @@ async fn new_pair(
     now: Moment,
     signs_from: Moment,
 ) -> Result<ServerKey, Fault> {
-    let plain = pair::fresh(algorithm).await?;
+    let plain = key_pair::generate(algorithm).await?;
     let key = new_key(keys, ServerKeyKind::Signing, algorithm.name(), now, &plain)?;
     Ok(ServerKey { starts: signs_from, ..key })
 }

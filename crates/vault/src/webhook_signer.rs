@@ -2,6 +2,10 @@
 //!
 //! A holder of [`WebhookSigner`] gets headers for given bytes, never the secrets behind them.
 
+mod store_secrets;
+
+pub use store_secrets::StoreAuthentication;
+
 use std::sync::Arc;
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256, Key};
@@ -38,7 +42,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 const LITERAL: &str = "authorization";
 const SHARED: &str = "hmac_secret";
 
-/// Makes authentication headers for the requests of connectors. The post's part of the vault.
+/// Makes authentication headers for the requests of connectors and of remote stores. The part of the vault that the post
+/// and the workshop get.
 #[derive(Clone)]
 pub struct WebhookSigner {
     records: Arc<dyn VaultRecords>,
@@ -80,18 +85,7 @@ impl WebhookSigner {
         authorization: Option<&Secret>,
         hmac_secret: Option<&Secret>,
     ) -> Result<Vec<(String, Sealed)>, Fault> {
-        if authorization.is_some_and(|literal| header(literal.expose()).is_none()) {
-            return Err(Fault::Unfit("the authorization is not a valid header value"));
-        }
-        if let Some(shared) = hmac_secret {
-            if shared.is_empty() {
-                return Err(Fault::Unfit("the HMAC secret is empty"));
-            }
-            standard_key(shared)?;
-        }
-        let given = [(LITERAL, authorization), (SHARED, hmac_secret)];
-        let given = given.into_iter().filter_map(|(name, secret)| Some((name, secret?)));
-        given
+        given_secrets(authorization, hmac_secret)?
             .map(|(name, secret)| {
                 let sealed = self.keys.seal(&context(of, name), secret.expose().as_bytes())?;
                 Ok((name.to_owned(), sealed))
@@ -121,34 +115,12 @@ impl WebhookSigner {
         body: &[u8],
         standard: Option<(&str, i64)>,
     ) -> Result<HeaderMap, Fault> {
-        let OpenedSecrets { literal, shared } = self.opened(of).await?;
-        let mut headers = HeaderMap::new();
-        if let Some(literal) = literal {
-            let value = header(literal.expose());
-            headers.insert(
-                AUTHORIZATION,
-                value.ok_or(Fault::Unfit("the stored authorization is not a valid header value"))?,
-            );
-        }
-        let Some(shared) = shared else { return Ok(headers) };
-        let signature = hmac::sign(&Key::new(HMAC_SHA256, shared.expose().as_bytes()), body);
-        headers.insert(X_SIGNATURE, made(&format!("{SCHEME}{}", hex::encode(signature)))?);
-        if let Some((id, seconds)) = standard
-            && let Some(named) = header(id)
-        {
-            let mut signing = hmac::Context::with_key(&standard_key(&shared)?);
-            signing.update(format!("{id}.{seconds}.").as_bytes());
-            signing.update(body);
-            headers.insert(WEBHOOK_ID, named);
-            headers.insert(WEBHOOK_TIMESTAMP, made(&seconds.to_string())?);
-            headers.insert(WEBHOOK_SIGNATURE, made(&format!("v1,{}", STANDARD.encode(signing.sign())))?);
-        }
-        Ok(headers)
+        self.opened(of).await?.headers(body, standard)
     }
 
     /// Checks `signature`, the value of `X-Signature`, over `body` with the connector's HMAC secret. Returns `None`
     /// when the connector has no HMAC secret, so that no signature can be required.
-    pub async fn vouches(
+    pub async fn check_signature(
         &self,
         of: &ConnectorId,
         signature: Option<&str>,
@@ -185,14 +157,64 @@ impl WebhookSigner {
         let mut opened = OpenedSecrets::default();
         for (name, sealed) in self.records.connector_secrets(of).await? {
             let secret = self.keys.open_text(&context(of, &name), &sealed)?;
-            match name.as_str() {
-                LITERAL => opened.literal = Some(secret),
-                SHARED => opened.shared = Some(secret),
-                _ => {}
-            }
+            opened.put(&name, secret);
         }
         Ok(opened)
     }
+}
+
+impl OpenedSecrets {
+    fn put(&mut self, name: &str, secret: Secret) {
+        match name {
+            LITERAL => self.literal = Some(secret),
+            SHARED => self.shared = Some(secret),
+            _ => {}
+        }
+    }
+
+    fn headers(&self, body: &[u8], standard: Option<(&str, i64)>) -> Result<HeaderMap, Fault> {
+        let Self { literal, shared } = self;
+        let mut headers = HeaderMap::new();
+        if let Some(literal) = literal {
+            let value = header(literal.expose());
+            headers.insert(
+                AUTHORIZATION,
+                value.ok_or(Fault::Unfit("the stored authorization is not a valid header value"))?,
+            );
+        }
+        let Some(shared) = shared else { return Ok(headers) };
+        let signature = hmac::sign(&Key::new(HMAC_SHA256, shared.expose().as_bytes()), body);
+        headers.insert(X_SIGNATURE, made(&format!("{SCHEME}{}", hex::encode(signature)))?);
+        if let Some((id, seconds)) = standard
+            && let Some(named) = header(id)
+        {
+            let mut signing = hmac::Context::with_key(&standard_key(shared)?);
+            signing.update(format!("{id}.{seconds}.").as_bytes());
+            signing.update(body);
+            headers.insert(WEBHOOK_ID, named);
+            headers.insert(WEBHOOK_TIMESTAMP, made(&seconds.to_string())?);
+            headers.insert(WEBHOOK_SIGNATURE, made(&format!("v1,{}", STANDARD.encode(signing.sign())))?);
+        }
+        Ok(headers)
+    }
+}
+
+/// The given secrets with their names. Those that could never be sent or checked fail.
+fn given_secrets<'a>(
+    authorization: Option<&'a Secret>,
+    hmac_secret: Option<&'a Secret>,
+) -> Result<impl Iterator<Item = (&'static str, &'a Secret)>, Fault> {
+    if authorization.is_some_and(|literal| header(literal.expose()).is_none()) {
+        return Err(Fault::Unfit("the authorization is not a valid header value"));
+    }
+    if let Some(shared) = hmac_secret {
+        if shared.is_empty() {
+            return Err(Fault::Unfit("the HMAC secret is empty"));
+        }
+        standard_key(shared)?;
+    }
+    let given = [(LITERAL, authorization), (SHARED, hmac_secret)];
+    Ok(given.into_iter().filter_map(|(name, secret)| Some((name, secret?))))
 }
 
 /// The signing key of Standard Webhooks: the decoded bytes of a `whsec_` secret, or any other secret verbatim.

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use identity::RosterView;
 use ledger::{
-    AddedApprovalKey, ApprovalKeyRecord, SkillApproval, SkillAuditRow, SkillSettings, SkillSettingsChange,
+    AddedApprovalKey, ApprovalKeyRecord, Sealed, SkillApproval, SkillAuditRow, SkillSettings,
+    SkillSettingsChange, StoreKind,
 };
-use posthouse_wire::TenantId;
+use posthouse_wire::{Secret, TenantId};
 use skill::{ApprovalPublicKey, KeyFault};
 
+use crate::data_stores::DataStores;
 use crate::fault::Fault;
+use crate::remote_stores::RemoteStores;
 use crate::tenant_stores::{StoreChoice, TenantStores};
 
 /// Hex digits of a key id.
@@ -21,6 +24,24 @@ pub struct ApprovalKeys {
     records: Arc<dyn SkillApproval>,
     roster: RosterView,
     stores: Arc<TenantStores>,
+    data: DataStores,
+    remote: Arc<RemoteStores>,
+}
+
+/// Secrets with which requests to a remote store are authenticated.
+#[derive(Default)]
+pub struct EndpointSecrets {
+    /// The value of the header `Authorization`.
+    pub authorization: Option<Secret>,
+    /// The key of the HMAC signature.
+    pub hmac_secret: Option<Secret>,
+}
+
+impl EndpointSecrets {
+    /// Whether there is at least one secret.
+    pub fn is_some(&self) -> bool {
+        self.authorization.is_some() || self.hmac_secret.is_some()
+    }
 }
 
 /// Why settings of a tenant were not changed.
@@ -30,6 +51,8 @@ pub enum SettingsRefusal {
     NoTenant,
     #[error("{0}")]
     BadStore(String),
+    #[error("{0}")]
+    BadDataStore(String),
 }
 
 /// The id of a key: the beginning of the SHA-256 of its 32 bytes, in hex.
@@ -44,8 +67,10 @@ impl ApprovalKeys {
         records: Arc<dyn SkillApproval>,
         roster: RosterView,
         stores: Arc<TenantStores>,
+        data: DataStores,
+        remote: Arc<RemoteStores>,
     ) -> Self {
-        Self { records, roster, stores }
+        Self { records, roster, stores, data, remote }
     }
 
     /// The settings of a tenant and all its keys, revoked ones included.
@@ -62,18 +87,86 @@ impl ApprovalKeys {
         tenant: &TenantId,
         change: SkillSettingsChange,
     ) -> Result<Result<(), SettingsRefusal>, Fault> {
-        if let Some(store) = &change.store
-            && let Err(why) = self.stores.check(store).await?
-        {
-            return Ok(Err(SettingsRefusal::BadStore(why)));
+        self.change_with_secrets(tenant, change, EndpointSecrets::default(), EndpointSecrets::default()).await
+    }
+
+    /// Changes settings, and the secrets of the remote stores of skills and of data. A remote store needs a secret.
+    pub async fn change_with_secrets(
+        &self,
+        tenant: &TenantId,
+        mut change: SkillSettingsChange,
+        for_skills: EndpointSecrets,
+        for_data: EndpointSecrets,
+    ) -> Result<Result<(), SettingsRefusal>, Fault> {
+        let (now, _) = self.records.skill_settings(tenant).await?;
+        if let Some(store) = &change.store {
+            match self.stores.check(tenant, store).await? {
+                Ok(choice) => change.store = Some(choice.to_string()),
+                Err(why) => return Ok(Err(SettingsRefusal::BadStore(why))),
+            }
         }
-        let change = SkillSettingsChange {
-            store: change.store.as_deref().and_then(StoreChoice::read).map(|choice| choice.to_string()),
-            ..change
-        };
+        if let Some(store) = &change.data_store {
+            match self.data.check(tenant, store).await? {
+                Ok(choice) => change.data_store = Some(choice.to_string()),
+                Err(why) => return Ok(Err(SettingsRefusal::BadDataStore(why))),
+            }
+        }
+        for (kind, next, current, given) in [
+            (StoreKind::Skills, &change.store, &now.store, for_skills),
+            (StoreKind::Data, &change.data_store, &now.data_store, for_data),
+        ] {
+            match self.seal(tenant, kind, next.as_ref().unwrap_or(current), given).await? {
+                Ok(sealed) => change.secrets.extend(sealed),
+                Err(why) if kind == StoreKind::Skills => return Ok(Err(SettingsRefusal::BadStore(why))),
+                Err(why) => return Ok(Err(SettingsRefusal::BadDataStore(why))),
+            }
+        }
         let changed = self.records.change_skill_settings(tenant, change).await?;
         self.roster.tenant_changed(tenant);
         Ok(if changed { Ok(()) } else { Err(SettingsRefusal::NoTenant) })
+    }
+
+    /// The secrets of a store, sealed. Only a remote store has secrets, and it needs at least one.
+    async fn seal(
+        &self,
+        tenant: &TenantId,
+        kind: StoreKind,
+        store: &str,
+        given: EndpointSecrets,
+    ) -> Result<Result<Vec<(String, Sealed)>, String>, Fault> {
+        let some_given = given.is_some();
+        if !matches!(StoreChoice::read(store), Some(StoreChoice::Remote(_))) {
+            let why = "only a store at a URL has secrets".to_owned();
+            return Ok(if some_given { Err(why) } else { Ok(Vec::new()) });
+        }
+        let signer = self.remote.signer();
+        if !some_given {
+            let keeps_some = signer.has_store_secret(tenant, kind, store).await?;
+            let why = "a store at a URL needs a secret: an authorization or an HMAC secret".to_owned();
+            return Ok(if keeps_some { Ok(Vec::new()) } else { Err(why) });
+        }
+        let EndpointSecrets { authorization, hmac_secret } = &given;
+        match signer.seal_for_store(tenant, kind, authorization.as_ref(), hmac_secret.as_ref()) {
+            Ok(sealed) => Ok(Ok(sealed)),
+            Err(vault::Fault::Unfit(why)) => Ok(Err(why.to_owned())),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Asks the remote stores of a tenant for their manifests. Returns the problems, as texts for the operator.
+    pub async fn problems(&self, tenant: &TenantId) -> Result<Vec<String>, Fault> {
+        let mut problems = Vec::new();
+        let skills = match self.stores.of(tenant).await? {
+            Ok(opened) => opened.store.manifest().await?.map(drop),
+            Err(refusal) => Err(refusal),
+        };
+        problems.extend(skills.err().map(|refusal| format!("skills: {refusal}")));
+        let data = match self.data.of(tenant).await? {
+            Ok(opened) => opened.store.manifest().await?.map(drop),
+            Err(refusal) => Err(refusal),
+        };
+        problems.extend(data.err().map(|refusal| format!("data: {refusal}")));
+        Ok(problems)
     }
 
     /// Adds a public key in PEM. Returns its id.

@@ -33,10 +33,10 @@ impl ApprovalLog {
         Self { records, metrics, timepiece }
     }
 
-    pub async fn record(&self, by: &Caller, logged: LoggedApproval<'_>) -> Result<(), Fault> {
+    /// A row with the time of now.
+    pub fn row(&self, by: &Caller, logged: LoggedApproval<'_>) -> SkillAuditRow {
         let LoggedApproval { event, skill, version, key, reason } = logged;
-        self.metrics.approval(event);
-        let row = SkillAuditRow {
+        SkillAuditRow {
             at: self.timepiece.now(),
             event,
             // A refused name can have any length.
@@ -45,7 +45,15 @@ impl ApprovalLog {
             caller: by.client.to_string(),
             key: key.map(str::to_owned),
             reason: reason.map(|reason| reason.chars().take(REASON).collect()),
-        };
+        }
+    }
+
+    pub async fn record(&self, by: &Caller, row: SkillAuditRow) -> Result<(), Fault> {
+        self.count(row.event);
         Ok(self.records.record_skill_audit(&by.tenant, row).await?)
+    }
+
+    pub fn count(&self, event: SkillAuditEvent) {
+        self.metrics.approval(event);
     }
 }

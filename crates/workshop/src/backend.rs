@@ -1,26 +1,32 @@
-//! The three stores: one implementation of the contract, over what differs between them.
+//! Skill stores: one implementation of the contract for all of them, over a backend for each kind of store.
 //!
-//! A [`SkillBackend`] reads skills and replaces one that nobody changed in between. [`BackendStore`] makes a store of it: it
-//! decides every write by the shared rules and repeats it if the skill was changed.
+//! A [`SkillBackend`] reads skills, and replaces a skill only if nobody has changed it since it was read.
+//! [`BackendStore`] turns a backend into a store: it applies the shared rules to every write, and repeats the write if
+//! the skill has changed.
 
 mod backend_store;
 mod change_token;
 mod filesystem;
 mod ledger_backend;
+mod remote;
 mod skill_folder;
 mod sqlite;
 
 use async_trait::async_trait;
+use ledger::SkillAuditRow;
 use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, VersionInfo};
 use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::store_refusal::RefusalReason;
+use crate::store_walk::WalkLimit;
 use crate::write_rules::WriteRules;
 pub use backend_store::BackendStore;
 pub use filesystem::{FilesystemBackend, FilesystemSettings, FilesystemSkillStore};
 pub use ledger_backend::{LedgerBackend, LedgerSkillStore, SkillRestored};
+pub(crate) use remote::{ManifestAnswer, json_bytes};
+pub use remote::{RemoteBackend, RemoteSkillStore};
 pub use sqlite::{OpenedSqlite, SqliteBackend, SqliteSkillStore};
 
 /// An answer or a refusal without the name of the store, or a fault.
@@ -44,6 +50,9 @@ pub struct BackendWrite {
     pub meta: SkillMeta,
     pub body: String,
     pub line: VersionInfo,
+    /// A row of the server's audit log, for a backend that commits it together with the skill
+    /// ([`SkillBackend::commits_audit`]).
+    pub audit: Option<SkillAuditRow>,
 }
 
 pub enum BackendReplaced {
@@ -52,16 +61,27 @@ pub enum BackendReplaced {
     Changed,
 }
 
-/// Where skills are kept. Names have been checked before they get here.
+/// Storage of skills. The caller has checked names, and has decided what is written.
+///
+/// A store of your own implements this trait and is registered in [`CustomStores`](crate::CustomStores).
 #[async_trait]
 pub trait SkillBackend: Send + Sync + 'static {
-    /// What tells whether a skill was changed.
+    /// A value that differs after every change of a skill.
     type Mark: Clone + Send + Sync;
 
     fn implementation(&self) -> &'static str;
     fn features(&self) -> StoreFeatures;
     fn rules(&self) -> &WriteRules;
-    fn manifest(&self) -> Map<String, Value>;
+    /// The store's description of itself.
+    async fn manifest(&self) -> BackendAnswer<Map<String, Value>>;
+    /// Limit for one reading of the whole store. None for a store whose size the server limits.
+    fn walk_limit(&self) -> Option<WalkLimit> {
+        None
+    }
+    /// Whether `replace` commits the audit row of a write together with the skill. Only the server's own store can.
+    fn commits_audit(&self) -> bool {
+        false
+    }
     /// Refuses if the tenant has no storage left.
     fn quota(&self) -> Result<(), RefusalReason> {
         Ok(())
@@ -87,5 +107,6 @@ pub trait SkillBackend: Send + Sync + 'static {
     ) -> BackendAnswer<BackendReplaced>;
     /// False if there is no such skill.
     async fn delete(&self, name: &str) -> BackendAnswer<bool>;
-    async fn token(&self) -> BackendAnswer<String>;
+    /// A token that changes with every change that lists show. None if the store has none.
+    async fn token(&self) -> BackendAnswer<Option<String>>;
 }

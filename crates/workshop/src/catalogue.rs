@@ -23,6 +23,7 @@ use crate::skill_filter::SkillFilter;
 use crate::skill_meta::SkillMeta;
 use crate::skill_store::StoreAnswer;
 use crate::skills::answer;
+use crate::store_walk::each_text;
 use crate::tenant_stores::{TenantStore, TenantStores};
 
 /// Memory for the entries of all tenants, in bytes.
@@ -117,39 +118,42 @@ async fn render(
     let known: HashMap<&str, &Arc<CatalogueEntry>> =
         known.iter().flat_map(|known| known.entries.iter()).map(|entry| (entry.name(), entry)).collect();
     let taken_over = |skill: &SkillMeta| known.get(&*skill.name).filter(|entry| entry.is_of(skill)).copied();
-    let changed: Vec<&SkillMeta> = skills.iter().filter(|skill| taken_over(skill).is_none()).collect();
-    let texts = answer!(texts_of(tenant, &changed).await?);
+    let changed: HashMap<&str, &SkillMeta> = skills
+        .iter()
+        .filter(|skill| taken_over(skill).is_none())
+        .map(|skill| (&*skill.name, skill))
+        .collect();
+    let rendered = answer!(render_changed(tenant, &changed).await?);
     let entry = |skill: &SkillMeta| match taken_over(skill) {
         Some(entry) => Some(Arc::clone(entry)),
         // A skill that has gone since it was listed is left out.
-        None => {
-            let text = texts.get(&skill.name)?;
-            Some(Arc::new(CatalogueEntry::render(skill, text, tenant.policy.mode())))
-        }
+        None => rendered.get(&*skill.name).cloned(),
     };
     Ok(Ok(skills.iter().filter_map(entry).collect()))
 }
 
-/// The texts of these skills.
-async fn texts_of(tenant: &TenantStore, skills: &[&SkillMeta]) -> StoreAnswer<HashMap<String, String>> {
-    let mut texts = HashMap::with_capacity(skills.len());
-    if skills.len() <= FEW {
-        for skill in skills {
-            if let Ok(found) = tenant.store.load(&skill.name, None).await? {
-                texts.insert(found.name, found.source);
+/// Renders the entries of these skills. Each text is dropped as soon as its entry is rendered.
+async fn render_changed(
+    tenant: &TenantStore,
+    changed: &HashMap<&str, &SkillMeta>,
+) -> StoreAnswer<HashMap<String, Arc<CatalogueEntry>>> {
+    let mut rendered = HashMap::with_capacity(changed.len());
+    let mut render = |name: &str, text: &str| {
+        if let Some(skill) = changed.get(name) {
+            let entry = CatalogueEntry::render(skill, text, tenant.policy.mode());
+            rendered.insert(name.to_owned(), Arc::new(entry));
+        }
+    };
+    if changed.len() <= FEW {
+        for name in changed.keys() {
+            if let Ok(found) = tenant.store.load(name, None).await? {
+                render(name, &found.source);
             }
         }
-        return Ok(Ok(texts));
+    } else {
+        answer!(each_text(&*tenant.store, |skill| render(&skill.name, &skill.text)).await?);
     }
-    let mut after = None::<String>;
-    loop {
-        let page = answer!(tenant.store.texts(after.as_deref()).await?);
-        texts.extend(page.items.into_iter().map(|skill| (skill.name, skill.text)));
-        after = page.next;
-        if after.is_none() {
-            return Ok(Ok(texts));
-        }
-    }
+    Ok(Ok(rendered))
 }
 
 /// What `gate_ok` depends on besides the texts, and which store it is.

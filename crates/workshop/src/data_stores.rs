@@ -1,8 +1,8 @@
 //! Data that is kept for agents: the contract of data stores, the stores, and the tools `data_read` and `data_write`.
 //!
-//! A [`DataStore`] keeps texts and finds them again. There are two of them: the server's own, which keeps the data of one
-//! tenant in the ledger ([`LedgerDataStore`]), and a SQLite file in the layout of the reference runtime
-//! ([`SqliteDataStore`]).
+//! A [`DataStore`] keeps texts and finds them again. There are three of them: the server's own, which keeps the data of
+//! one tenant in the ledger ([`LedgerDataStore`]), a SQLite file in the layout of the reference runtime
+//! ([`SqliteDataStore`]), and a remote store. A custom build can add others.
 //!
 //! - `get` answers a miss with nothing, and `query` with an empty list. Neither is a refusal.
 //! - A filter that a store does not declare is refused, with all others that it does not declare ([`DataBridge`]). A
@@ -15,14 +15,26 @@ mod data_refusal;
 mod data_store;
 mod ledger_data;
 mod query_filters;
+mod remote_data;
 mod routes;
 mod sqlite_data;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ledger::DataEntries;
+use identity::{RosterView, TenantCache};
+use ledger::{DataEntries, DataSeq, SkillApproval};
+use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
+use serde_json::json;
+
+use crate::config::Config;
+use crate::custom_stores::CustomStores;
+use crate::fault::Fault;
+use crate::remote_stores::RemoteStores;
+use crate::tenant_stores::StoreChoice;
 
 pub use data_bridge::{BRIDGE, DataBridge};
 pub use data_entry::{CONTENT_BYTES, Curated, DataWrite, EntryExpiry, PortableData};
@@ -30,28 +42,156 @@ pub use data_refusal::{DATA_CONNECTOR_TYPE, DataRefusal, DataRefusalReason};
 pub use data_store::{DataAnswer, DataFeatures, DataStore, WrittenData};
 pub use ledger_data::{DataPage, LedgerDataStore};
 pub use query_filters::{LARGEST_LIMIT, QueryFilters};
-pub use routes::{DATA_OPENAPI, DATA_OPERATIONS, DataCaller, DataCallers, data_routes};
+pub use remote_data::RemoteDataStore;
+pub use routes::{DATA_OPENAPI, DATA_OPERATIONS, data_routes};
 pub use sqlite_data::{OpenedSqliteData, SqliteDataStore};
+
+/// Lifetime of cached settings. A change on this node is visible at once.
+const REMEMBERED: Duration = Duration::from_secs(5);
+/// The store that a refusal names if no store could be opened.
+const NO_STORE: &str = "DataStore";
+const STORES: &str = "`ledger`, `sqlite:FILE`, `custom:NAME` or a URL";
+
+/// Dependencies of the data stores.
+pub(crate) struct DataParts {
+    pub config: Config,
+    pub entries: Arc<dyn DataEntries>,
+    pub settings: Arc<dyn SkillApproval>,
+    pub roster: RosterView,
+    pub remote: Arc<RemoteStores>,
+    pub custom: CustomStores,
+    pub timepiece: Timepiece,
+}
 
 /// The data of all tenants. A cheap handle to clone.
 #[derive(Clone)]
-pub struct DataStores {
-    entries: Arc<dyn DataEntries>,
-    timepiece: Timepiece,
+pub struct DataStores(Arc<OpenedDataStores>);
+
+type OpenedByChoice = HashMap<(StoreChoice, Option<TenantId>), Arc<dyn DataStore>>;
+
+struct OpenedDataStores {
+    parts: DataParts,
+    tenants: TenantCache<TenantData>,
+    /// Open files, and open custom stores of each tenant. Only settings of the operator add to them.
+    opened: Mutex<OpenedByChoice>,
+}
+
+/// The data store of one tenant.
+#[derive(Clone)]
+pub struct TenantData {
+    pub store: Arc<dyn DataStore>,
+    /// The server's own store, if the tenant uses it.
+    in_ledger: Option<LedgerDataStore>,
 }
 
 impl DataStores {
-    pub fn new(entries: Arc<dyn DataEntries>, timepiece: Timepiece) -> Self {
-        Self { entries, timepiece }
+    pub(crate) fn new(parts: DataParts) -> Self {
+        let tenants = TenantCache::new(parts.roster.clone(), 10_000, REMEMBERED);
+        Self(Arc::new(OpenedDataStores { parts, tenants, opened: Mutex::default() }))
     }
 
     /// The store of a tenant.
-    pub fn of(&self, tenant: &TenantId) -> LedgerDataStore {
-        LedgerDataStore::new(Arc::clone(&self.entries), tenant.clone(), self.timepiece.clone())
+    pub async fn of(&self, tenant: &TenantId) -> DataAnswer<TenantData> {
+        let opened = self.0.tenants.get_unless_refused(tenant, async {
+            let (settings, _) = self.0.parts.settings.skill_settings(tenant).await?;
+            match StoreChoice::read(&settings.data_store) {
+                Some(choice) => self.open(tenant, &choice).await,
+                None => Ok(Err(format!("`{}` is not {STORES}", settings.data_store))),
+            }
+        });
+        Ok(opened.await?.map_err(|why| DataRefusal {
+            implementation: NO_STORE,
+            reason: DataRefusalReason::Unusable { why },
+        }))
     }
 
     /// The tools `data_read` and `data_write` over the store of a tenant.
-    pub fn bridge(&self, tenant: &TenantId) -> DataBridge {
-        DataBridge::new(Arc::new(self.of(tenant)))
+    pub async fn bridge(&self, tenant: &TenantId) -> DataAnswer<DataBridge> {
+        Ok(self.of(tenant).await?.map(|data| data.bridge()))
+    }
+
+    /// Checks that a tenant could use this store. The error is a text for the operator.
+    pub(crate) async fn check(
+        &self,
+        tenant: &TenantId,
+        choice: &str,
+    ) -> Result<Result<StoreChoice, String>, Fault> {
+        let Some(choice) = StoreChoice::read(choice) else {
+            return Ok(Err(format!("`{choice}` is not {STORES}")));
+        };
+        if let StoreChoice::Remote(url) = &choice {
+            let url = self.0.parts.remote.check(url);
+            return Ok(url.map(|url| StoreChoice::Remote(url.to_string())));
+        }
+        Ok(self.open(tenant, &choice).await?.map(|_| choice))
+    }
+
+    async fn open(
+        &self,
+        tenant: &TenantId,
+        choice: &StoreChoice,
+    ) -> Result<Result<TenantData, String>, Fault> {
+        let DataParts { config, entries, remote, custom, timepiece, .. } = &self.0.parts;
+        let owner = match choice {
+            StoreChoice::Ledger => {
+                let own = LedgerDataStore::new(Arc::clone(entries), tenant.clone(), timepiece.clone());
+                return Ok(Ok(TenantData { store: Arc::new(own.clone()), in_ledger: Some(own) }));
+            }
+            StoreChoice::Filesystem(_) => return Ok(Err(format!("a data store is {STORES}"))),
+            StoreChoice::Sqlite(file) => match config.check_place(file) {
+                Ok(()) => None,
+                Err(why) => return Ok(Err(why)),
+            },
+            StoreChoice::Custom(_) | StoreChoice::Remote(_) => Some(tenant.clone()),
+        };
+        let key = (choice.clone(), owner);
+        if let Some(known) = self.0.opened.lock().get(&key) {
+            return Ok(Ok(TenantData { store: Arc::clone(known), in_ledger: None }));
+        }
+        let store: Arc<dyn DataStore> = match choice {
+            StoreChoice::Sqlite(file) => {
+                match SqliteDataStore::open(file.clone(), timepiece.clone()).await? {
+                    OpenedSqliteData::Opened(store) => Arc::new(store),
+                    OpenedSqliteData::OtherShape(why) => return Ok(Err(why)),
+                }
+            }
+            StoreChoice::Custom(name) => match custom.data(name) {
+                Ok(open) => open(tenant),
+                Err(why) => return Ok(Err(why)),
+            },
+            StoreChoice::Remote(url) => Arc::new(remote.data(tenant, url)),
+            StoreChoice::Ledger | StoreChoice::Filesystem(_) => return Ok(Err(format!("use {STORES}"))),
+        };
+        // If two tasks opened it at the same time, the first one counts.
+        let store = Arc::clone(self.0.opened.lock().entry(key).or_insert(store));
+        Ok(Ok(TenantData { store, in_ledger: None }))
+    }
+}
+
+impl TenantData {
+    /// The tools over this store.
+    pub fn bridge(&self) -> DataBridge {
+        DataBridge::new(Arc::clone(&self.store))
+    }
+
+    /// The newest entries. Only the server's own store has more than one page of them.
+    pub async fn page(
+        &self,
+        any_tag: Option<Vec<String>>,
+        before: Option<DataSeq>,
+        limit: u32,
+    ) -> DataAnswer<DataPage> {
+        if let Some(in_ledger) = &self.in_ledger {
+            return in_ledger.page(any_tag, before, limit).await;
+        }
+        if before.is_some() {
+            let reason = DataRefusalReason::invalid("after", "cannot be used: the store has no pages");
+            return Ok(Err(DataRefusal { implementation: self.store.implementation(), reason }));
+        }
+        let filters =
+            any_tag.map(|tags| (query_filters::DOMAIN_TAGS.to_owned(), json!(tags))).into_iter().collect();
+        let newest = QueryFilters { limit, filters, ..QueryFilters::text("") };
+        let found = self.bridge().query(&newest).await?;
+        Ok(found.map(|items| DataPage { items, next: None }))
     }
 }

@@ -9,6 +9,9 @@ use std::path::Path;
 pub enum Fault {
     #[error(transparent)]
     Ledger(#[from] ledger::Fault),
+    /// A request to a remote store could not be signed.
+    #[error(transparent)]
+    Vault(#[from] vault::Fault),
     #[error("{0}")]
     Io(String),
     #[error("the runtime is shutting down")]

@@ -7,7 +7,6 @@ mod skills;
 mod tests;
 
 use std::future::Future;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
@@ -54,12 +53,14 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// The router for the paths of the workshop. Unknown paths below `/v1` are answered by the post.
 pub fn routes(workshop: &Workshop) -> Router {
-    let data = data_routes(workshop.data().clone(), Arc::new(workshop.callers().clone()));
+    let data = data_routes(workshop.data().clone(), workshop.callers().clone());
     router("", ENDPOINTS)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(workshop.clone())
         .merge(data)
 }
+
+pub(crate) use problem::{answered, unavailable};
 
 pub(crate) type HttpAnswer = Result<Response, Problem>;
 

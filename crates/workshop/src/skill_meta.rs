@@ -15,8 +15,8 @@ pub struct SkillSource {
     pub metadata: SkillMeta,
 }
 
-/// A skill without its text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A skill without its text. This is also the record that a remote store keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SkillMeta {
     pub name: String,
     pub version: String,
@@ -26,11 +26,11 @@ pub struct SkillMeta {
     pub summary: SkillSummary,
     pub created_at: i64,
     pub updated_at: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_changed_at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_bag: Option<Map<String, Value>>,
 }
 

@@ -9,6 +9,8 @@ use crate::fault::Fault;
 use crate::skill_filter::SkillFilter;
 use crate::skill_meta::{SkillMeta, SkillSource, VersionInfo};
 use crate::store_refusal::StoreRefusal;
+use crate::store_walk::StoreWalk;
+use crate::write_audit::WriteAudit;
 pub use ledger::SkillText;
 
 /// The answer or the refusal of a store, or its fault.
@@ -60,6 +62,17 @@ pub struct StoreFeatures {
     pub supports_atomic_status_transitions: bool,
 }
 
+impl StoreFeatures {
+    /// A store that can do everything.
+    pub const ALL: Self = Self {
+        supports_writes: true,
+        supports_versioning: true,
+        supports_tag_filter: true,
+        supports_audit_trail: true,
+        supports_atomic_status_transitions: true,
+    };
+}
+
 /// What a store says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoreManifest {
@@ -67,7 +80,7 @@ pub struct StoreManifest {
     pub manifest: Map<String, Value>,
 }
 
-/// A store of skills. Adopters can bring their own.
+/// A store of skills, as callers use it. A store of your own implements [`SkillBackend`](crate::SkillBackend) instead.
 #[async_trait]
 pub trait SkillStore: Send + Sync {
     /// The name of the implementation, which refusals carry.
@@ -87,8 +100,12 @@ pub trait SkillStore: Send + Sync {
     async fn delete(&self, name: &str) -> StoreAnswer<()>;
     /// Changes the status. `by` is the name in the history.
     async fn update_status(&self, name: &str, status: Status, by: Option<&str>) -> StoreAnswer<VersionInfo>;
+    /// The same store for one write, which adds its row to the audit log.
+    fn audited(&self, audit: WriteAudit) -> Box<dyn SkillStore>;
     /// Texts of the skills after this name, in the order of names. Skills that cannot be read are left out.
     async fn texts(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillText>>;
+    /// Begins to read the whole store.
+    fn walk(&self) -> StoreWalk;
     async fn manifest(&self) -> StoreAnswer<StoreManifest>;
     /// A token that changes with every change that `query` shows. None if the store has none.
     async fn version(&self) -> StoreAnswer<Option<String>>;

@@ -3,7 +3,7 @@
 //! - Every credential of a tenant reads its skills.
 //! - What an agent writes with its own credential is a Draft, and it cannot approve, unless the tenant allows it.
 //! - Agents cannot delete. A refusal for the sake of the caller comes before anything is looked up.
-//! - Approvals, refused approvals and forced Drafts are recorded before they are answered.
+//! - Approvals, refused approvals and forced Drafts are recorded before they are answered (`write_audit`).
 
 mod dependents;
 
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use skill::{ApprovalVerdict, Status, check_approval, status_of};
 
 use crate::approval_log::{ApprovalLog, LoggedApproval};
+use crate::approval_policy::ApprovalPolicy;
 use crate::backend::SkillRestored;
 use crate::fault::Fault;
 use crate::skill_filter::SkillFilter;
@@ -22,6 +23,7 @@ use crate::skill_meta::{SkillMeta, SkillSource, VersionInfo};
 use crate::skill_store::{SkillPage, SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};
 use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
 use crate::tenant_stores::{TenantStore, TenantStores};
+use crate::write_audit::{WriteAudit, WriteClaim};
 
 /// The client id of the operator who acts for a tenant begins with this.
 const OPERATOR: &str = "operator:";
@@ -43,7 +45,7 @@ pub(crate) use answer;
 /// Skills of all tenants.
 pub struct TenantSkills {
     stores: Arc<TenantStores>,
-    log: ApprovalLog,
+    log: Arc<ApprovalLog>,
 }
 
 /// A write of a skill.
@@ -79,7 +81,7 @@ pub(crate) fn writer(by: &Caller) -> String {
 }
 
 impl TenantSkills {
-    pub(crate) fn new(stores: Arc<TenantStores>, log: ApprovalLog) -> Self {
+    pub(crate) fn new(stores: Arc<TenantStores>, log: Arc<ApprovalLog>) -> Self {
         Self { stores, log }
     }
 
@@ -133,6 +135,11 @@ impl TenantSkills {
         Ok(Ok(StoreDescription { implementation, features, manifest }))
     }
 
+    /// The conditions under which a skill of the caller's tenant may run.
+    pub async fn policy(&self, by: &Caller) -> StoreAnswer<ApprovalPolicy> {
+        Ok(Ok(answer!(self.tenant(by).await?).policy.clone()))
+    }
+
     /// Whether a text may run by the approval policy of the caller's tenant.
     pub async fn check_text(&self, by: &Caller, body: &str) -> StoreAnswer<ApprovalVerdict> {
         let tenant = answer!(self.tenant(by).await?);
@@ -153,7 +160,6 @@ impl TenantSkills {
             Some(status) => status == Status::Approved,
             None => status_of(&write.source).status() == Status::Approved,
         };
-        let replaces_approved = force_draft && !claims_approval && tenant.is_approved(name).await?;
         let SkillWrite { source, author, status, metadata_bag, if_version, only_new, .. } = write;
         let options = StoreOptions {
             // An agent's own id is the same author as its name.
@@ -165,16 +171,9 @@ impl TenantSkills {
             metadata_bag,
             if_version,
         };
-        let stored = answer!(tenant.store.store(name, &source, options).await?);
-        if stored.status == Status::Approved {
-            self.log_approval(by, &tenant, &stored).await?;
-        } else if claims_approval || replaces_approved {
-            let reason = if force_draft { NO_APPROVAL } else { "the text is not signed by an active key" };
-            let (event, version) = (SkillAuditEvent::ForcedDraft, Some(stored.version.as_str()));
-            let logged = LoggedApproval { event, skill: name, version, key: None, reason: Some(reason) };
-            self.log.record(by, logged).await?;
-        }
-        Ok(Ok(stored))
+        let claim = WriteClaim { approved: claims_approval, forces_draft: force_draft };
+        let audit = WriteAudit::new(Arc::clone(&self.log), Arc::clone(&tenant), by.clone(), claim);
+        tenant.store.audited(audit).store(name, &source, options).await
     }
 
     /// Changes the status of a skill.
@@ -185,13 +184,10 @@ impl TenantSkills {
             let refused = tenant.refused(RefusalReason::ApprovalRejected { name, why });
             return self.log_refusal(by, refused).await;
         }
-        let changed = tenant.store.update_status(name, status, Some(&writer(by))).await?;
-        match &changed {
-            Ok(changed) if status == Status::Approved => self.log_approval(by, &tenant, changed).await?,
-            Err(_) => return self.log_refusal(by, changed).await,
-            Ok(_) => {}
-        }
-        Ok(changed)
+        let claim = WriteClaim { approved: status == Status::Approved, forces_draft: false };
+        let audit = WriteAudit::new(Arc::clone(&self.log), Arc::clone(&tenant), by.clone(), claim);
+        let changed = tenant.store.audited(audit).update_status(name, status, Some(&writer(by))).await?;
+        self.log_refusal(by, changed).await
     }
 
     /// Deletes a skill with its history. Without `force`, a skill that others name is refused.
@@ -230,8 +226,10 @@ impl TenantSkills {
         if by.agent.is_some() {
             return Ok(tenant.refused(RefusalReason::NotAllowed { why: NO_DELETION }));
         }
-        let Some(house) = &tenant.house else { return Ok(Ok(SkillPage { items: Vec::new(), next: None })) };
-        let items = house.deleted(after, limit).await?;
+        let Some(in_ledger) = &tenant.in_ledger else {
+            return Ok(Ok(SkillPage { items: Vec::new(), next: None }));
+        };
+        let items = in_ledger.deleted(after, limit).await?;
         Ok(Ok(SkillPage::up_to(limit, items, |skill| &skill.name)))
     }
 
@@ -241,39 +239,35 @@ impl TenantSkills {
         if by.agent.is_some() {
             return Ok(tenant.refused(RefusalReason::NotAllowed { why: NO_DELETION }));
         }
-        let Some(house) = &tenant.house else {
+        let Some(in_ledger) = &tenant.in_ledger else {
             return Ok(tenant.refused(RefusalReason::not_found(name)));
         };
-        match answer!(house.restore(name).await?) {
-            SkillRestored::Restored => house.metadata(name).await,
+        match answer!(in_ledger.restore(name).await?) {
+            SkillRestored::Restored => in_ledger.metadata(name).await,
             SkillRestored::NameTaken => {
                 Ok(tenant.refused(RefusalReason::conflict(name, WriteConflict::Exists)))
             }
         }
     }
 
-    async fn log_approval(&self, by: &Caller, of: &TenantStore, now: &VersionInfo) -> Result<(), Fault> {
-        // The key is looked up in the stored text; in open mode there is none.
-        let loaded = of.store.load(&now.name, Some(&now.version)).await?;
-        let key = loaded.ok().and_then(|loaded| match check_approval(&loaded.source, of.policy.mode()) {
-            ApprovalVerdict::Approved { key: Some(key) } => of.key_ids.get(key).cloned(),
-            _ => None,
-        });
-        let logged = LoggedApproval {
-            event: SkillAuditEvent::Approved,
-            skill: &now.name,
-            version: Some(&now.version),
-            key: key.as_deref(),
-            reason: None,
-        };
-        self.log.record(by, logged).await
+    /// Records that a skill did not run because it is not approved.
+    pub(crate) async fn log_refused_run(&self, by: &Caller, skill: &str, reason: &str) -> Result<(), Fault> {
+        let event = SkillAuditEvent::RunRefused;
+        let logged = LoggedApproval { event, skill, version: None, key: None, reason: Some(reason) };
+        self.log.record(by, self.log.row(by, logged)).await
+    }
+
+    /// Whether what this caller writes can become Approved.
+    pub async fn may_approve(&self, by: &Caller) -> StoreAnswer<bool> {
+        let tenant = answer!(self.tenant(by).await?);
+        Ok(Ok(by.agent.is_none() || tenant.agents_may_approve))
     }
 
     async fn log_refusal<T>(&self, by: &Caller, refused: Result<T, StoreRefusal>) -> StoreAnswer<T> {
         if let Err(StoreRefusal { reason: RefusalReason::ApprovalRejected { name, why }, .. }) = &refused {
             let event = SkillAuditEvent::Refused;
             let logged = LoggedApproval { event, skill: name, version: None, key: None, reason: Some(why) };
-            self.log.record(by, logged).await?;
+            self.log.record(by, self.log.row(by, logged)).await?;
         }
         Ok(refused)
     }
@@ -282,10 +276,5 @@ impl TenantSkills {
 impl TenantStore {
     pub fn refused<T>(&self, reason: RefusalReason) -> Result<T, StoreRefusal> {
         Err(StoreRefusal { implementation: self.store.implementation(), reason })
-    }
-
-    async fn is_approved(&self, name: &str) -> Result<bool, Fault> {
-        let found = self.store.metadata(name).await?;
-        Ok(found.is_ok_and(|skill| skill.status == Status::Approved))
     }
 }

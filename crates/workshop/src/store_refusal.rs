@@ -4,6 +4,8 @@ use std::fmt;
 
 use skill::Status;
 
+use crate::store_failure::StoreFailure;
+
 /// What every refusal of a skill store says about its origin.
 pub const CONNECTOR_TYPE: &str = "skill_store";
 
@@ -57,6 +59,8 @@ pub enum RefusalReason {
     ReadOnly { why: String },
     #[error("the store of this tenant cannot be used: {why}")]
     Unusable { why: String },
+    #[error(transparent)]
+    Remote(StoreFailure),
     #[error("'{name}' is used by other skills: {}", dependents.join(", "))]
     InUse { name: String, dependents: Vec<String> },
     #[error("{why}")]
@@ -72,6 +76,7 @@ impl RefusalReason {
             Self::StorageConflict { .. } => "StorageConflictError",
             Self::ApprovalRejected { .. } => "ApprovalRejectedError",
             Self::BadPattern { .. } => "QueryError",
+            Self::Remote(failure) => failure.class(),
             Self::UnknownStatus { .. }
             | Self::TooLarge { .. }
             | Self::TooManyTags { .. }
@@ -98,6 +103,7 @@ impl RefusalReason {
             Self::Unreadable { .. } => "unreadable",
             Self::ReadOnly { .. } => "read_only",
             Self::Unusable { .. } => "store_unusable",
+            Self::Remote(failure) => failure.code(),
             Self::InUse { .. } => "skill_in_use",
             Self::NotAllowed { .. } => "forbidden",
         }

@@ -5,17 +5,23 @@
 
 mod capabilities;
 mod catalogue_cut;
+mod check_tools;
 mod data_tools;
 mod help;
 mod json_rpc;
 mod mcp;
 mod routes;
 mod rpc;
+mod run_tools;
+mod skill_flow;
 mod skill_tools;
 mod tool_calls;
 mod tool_failure;
 mod tool_list;
 mod toolbox;
+mod trigger_tools;
+
+pub(crate) use rpc::json_response;
 
 pub use json_rpc::{RpcError, RpcMessage, RpcRequest, UnreadMessage, response as rpc_response};
 pub use routes::{TOOL_OPENAPI, TOOL_OPERATIONS, ToolParts, tool_routes};

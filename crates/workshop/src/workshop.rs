@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
+use errand::Errand;
 use identity::RosterView;
 use ledger::{DataEntries, SkillApproval, Usage};
 use post::Callers;
 use posthouse_time::Timepiece;
+use vault::WebhookSigner;
 
 use crate::Config;
 use crate::approval_keys::ApprovalKeys;
 use crate::approval_log::ApprovalLog;
 use crate::catalogue::Catalogue;
-use crate::data_stores::DataStores;
+use crate::custom_stores::CustomStores;
+use crate::data_stores::{DataParts, DataStores};
 use crate::metrics::Metrics;
+use crate::remote_stores::RemoteStores;
 use crate::skills::TenantSkills;
-use crate::tenant_stores::TenantStores;
+use crate::tenant_stores::{StoreParts, TenantStores};
 
 /// The dependencies of the workshop.
 pub struct Parts {
@@ -26,6 +30,12 @@ pub struct Parts {
     pub roster: RosterView,
     /// Who calls, as for every API below `/v1`.
     pub callers: Callers,
+    /// Calls remote stores.
+    pub errand: Errand,
+    /// Signs the requests to remote stores.
+    pub webhook_signer: WebhookSigner,
+    /// Stores that this build adds.
+    pub custom_stores: CustomStores,
     pub timepiece: Timepiece,
 }
 
@@ -37,7 +47,7 @@ pub struct Workshop(pub(crate) Arc<WorkshopComponents>);
 pub(crate) struct WorkshopComponents {
     pub callers: Callers,
     pub metrics: Arc<Metrics>,
-    pub skills: TenantSkills,
+    pub skills: Arc<TenantSkills>,
     pub catalogue: Catalogue,
     pub approval_keys: ApprovalKeys,
     pub data: DataStores,
@@ -45,24 +55,37 @@ pub(crate) struct WorkshopComponents {
 
 impl Workshop {
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, skills, approval, usage, data, roster, callers, timepiece } = parts;
+        let Parts { config, skills, approval, usage, data, roster, callers, timepiece, .. } = parts;
         let metrics = Arc::<Metrics>::default();
-        let data = DataStores::new(data, timepiece.clone());
-        let stores = Arc::new(TenantStores::new(
+        let (errand, signer, custom) = (parts.errand, parts.webhook_signer, parts.custom_stores);
+        let remote = RemoteStores::new(errand, signer, Arc::clone(&metrics), timepiece.clone());
+        let remote = Arc::new(remote);
+        let data = DataStores::new(DataParts {
+            config: config.clone(),
+            entries: data,
+            settings: Arc::clone(&approval),
+            roster: roster.clone(),
+            remote: Arc::clone(&remote),
+            custom: custom.clone(),
+            timepiece: timepiece.clone(),
+        });
+        let stores = Arc::new(TenantStores::new(StoreParts {
             config,
             skills,
             usage,
-            Arc::clone(&approval),
-            roster.clone(),
-            timepiece.clone(),
-        ));
-        let log = ApprovalLog::new(Arc::clone(&approval), Arc::clone(&metrics), timepiece);
+            approval: Arc::clone(&approval),
+            roster: roster.clone(),
+            remote: Arc::clone(&remote),
+            custom,
+            timepiece: timepiece.clone(),
+        }));
+        let log = Arc::new(ApprovalLog::new(Arc::clone(&approval), Arc::clone(&metrics), timepiece));
         Self(Arc::new(WorkshopComponents {
             callers,
             metrics,
-            skills: TenantSkills::new(Arc::clone(&stores), log),
+            skills: Arc::new(TenantSkills::new(Arc::clone(&stores), log)),
             catalogue: Catalogue::new(Arc::clone(&stores)),
-            approval_keys: ApprovalKeys::new(approval, roster, stores),
+            approval_keys: ApprovalKeys::new(approval, roster, stores, data.clone(), remote),
             data,
         }))
     }
@@ -77,7 +100,7 @@ impl Workshop {
     }
 
     /// Skills of tenants: reading, writing, approving, deleting.
-    pub fn skills(&self) -> &TenantSkills {
+    pub fn skills(&self) -> &Arc<TenantSkills> {
         &self.0.skills
     }
 

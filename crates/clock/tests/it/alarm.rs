@@ -76,7 +76,7 @@ impl TestServer {
 
     /// Number of pending arms, including alarms.
     async fn pending(&self) -> u64 {
-        self.ledger.arms().census().await.unwrap().0
+        self.ledger.arms().count_by_state().await.unwrap().0
     }
 
     async fn nothing_pending(&self) {
@@ -166,7 +166,7 @@ async fn a_target_that_did_not_accept_is_fired_again_and_an_alarm_is_never_given
         server.catch_up().await;
     }
     server.nothing_pending().await;
-    assert_eq!(server.ledger.arms().census().await.unwrap(), (0, 0), "and it is not among the dead");
+    assert_eq!(server.ledger.arms().count_by_state().await.unwrap(), (0, 0), "and it is not among the dead");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The route for external schedulers: contract sections 1.2 and 2.4.
 
 use posthouse_wire::Secret;
-use posthouse_wire::cron::{SIGNATURE, Stamp};
+use posthouse_wire::cron::{SIGNATURE, TimedSignature};
 use serde_json::{Value, json};
 
 use crate::callback_server::ScriptedAnswer;
@@ -9,7 +9,7 @@ use crate::fixtures::{Agent, TestServer, seconds};
 
 async fn relayed(server: &TestServer, secret: &Secret, at: i64, body: &Value) -> (u16, Value) {
     let bytes = body.to_string().into_bytes();
-    let stamp = Stamp::make(secret, at, &bytes).header();
+    let stamp = TimedSignature::make(secret, at, &bytes).header();
     let (status, answer) = server.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], bytes).await;
     (status.as_u16(), answer)
 }
@@ -60,7 +60,7 @@ async fn a_stamp_outside_its_window_or_over_other_bytes_is_refused() {
     for at in [now - 301, now + 301] {
         assert_eq!(relayed(&server, &secret, at, &body).await.0, 401);
     }
-    let stamp = Stamp::make(&secret, now, b"{}").header();
+    let stamp = TimedSignature::make(&secret, now, b"{}").header();
     let forged =
         server.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], body.to_string().into_bytes()).await;
     assert_eq!(forged.0, 401);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{CRON_KEY, Stamp, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, TimedSignature, cron_key_message};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -279,9 +279,9 @@ async fn a_job_that_asked_for_its_own_key_is_called_with_that_proof() {
     server.advance_until(|| !server.callback.fires().is_empty()).await;
     let headers = &server.callback.fires()[0].headers;
     assert!(!headers.contains_key("authorization"));
-    let stamp = Stamp::read(headers[CRON_KEY].to_str().unwrap()).unwrap();
+    let stamp = TimedSignature::read(headers[CRON_KEY].to_str().unwrap()).unwrap();
     let message = cron_key_message(&JobId::new("job"), &due);
-    assert!(stamp.vouched([&key], &message, server.time.now().seconds()).is_some());
+    assert!(stamp.verify([&key], &message, server.time.now().seconds()).is_some());
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl From<Connection> for ShownConnection {
             Generation::Auto => String::new(),
             pinned => format!(", pinned to {}", pinned.as_str()),
         };
-        let waits = if settles { "settles" } else { "does not settle" };
+        let waits = if settles { "first message after a pause" } else { "first message at once" };
         Self {
             gateway_id: gateway,
             role,
@@ -62,15 +62,18 @@ mod tests {
 
     #[test]
     fn a_socket_is_shown_with_what_it_proved_and_by_which_sign() {
-        assert_eq!(status(Proof::Unproven, Generation::Auto), "unproven, settles");
+        assert_eq!(status(Proof::Unproven, Generation::Auto), "unproven, first message after a pause");
         assert_eq!(
             status(Proof::CommandManifest, Generation::Auto),
-            "newer (its hello carries command_manifest), does not settle"
+            "newer (its hello carries command_manifest), first message at once"
         );
         assert_eq!(
             status(Proof::Client, Generation::Auto),
-            "sdk (its hello carries client), does not settle"
+            "sdk (its hello carries client), first message at once"
         );
-        assert_eq!(status(Proof::Unproven, Generation::Newer), "unproven, pinned to newer, does not settle");
+        assert_eq!(
+            status(Proof::Unproven, Generation::Newer),
+            "unproven, pinned to newer, first message at once"
+        );
     }
 }

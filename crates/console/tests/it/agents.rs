@@ -12,7 +12,7 @@ async fn is_good(server: &TestServer, credential: &Value) -> bool {
     let gateway = credential["gateway_id"].as_str().unwrap().into();
     let secret = Secret::new(credential["secret"].as_str().unwrap());
     let token = token::mint(&gateway, &secret, 60, 1_765_000_000);
-    matches!(server.keyring.judge(&token).await.unwrap(), CredentialCheck::Good(_))
+    matches!(server.keyring.check_upgrade_token(&token).await.unwrap(), CredentialCheck::Good(_))
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_platform_says_what_its_bots_are_made_with() {
     let known = server.gets("/admin/platforms/pigeon").await;
     assert_eq!(
         known["secrets"][0],
-        json!({ "name": "token", "about": "the token on its ring", "generated": false })
+        json!({ "name": "token", "about": "the token on its ring", "generated": false, "optional": false })
     );
     assert_eq!(
         server.refuses(Method::GET, "/admin/platforms/owl", None).await,
@@ -116,4 +116,23 @@ async fn a_secret_is_replaced_only_by_one_that_the_platform_accepts() {
         .refuses(Method::PATCH, "/admin/bots/pigeon/9", Some(json!({ "secrets": { "token": TOKEN } })))
         .await;
     assert_eq!(absent, (404, "no_such_bot".to_owned()));
+}
+
+#[tokio::test]
+async fn an_optional_setting_is_changed_and_the_others_stay() {
+    let (server, _) = TestServer::settled().await;
+    let path = "/admin/bots/pigeon/7001";
+    for name in ["lotf", "token", "username"] {
+        let body = json!({ "open": true, "settings": { (name): "x" } });
+        let refusal = server.refuses(Method::PATCH, path, Some(body)).await;
+        assert_eq!(refusal, (422, "unknown_setting".to_owned()), "{name}");
+    }
+    let before = server.gets(path).await;
+    assert_eq!(before["open"], false, "a refused change changes nothing");
+    for loft in ["south", "east"] {
+        let body = json!({ "settings": { "loft": loft } });
+        let (status, shown) = server.asks(Method::PATCH, path, Some(body)).await;
+        assert_eq!((status, &shown["settings"]["loft"]), (StatusCode::OK, &json!(loft)));
+        assert_eq!(shown["settings"]["username"], before["settings"]["username"]);
+    }
 }

@@ -1,17 +1,13 @@
 //! A platform for tests: it knows one token and calls its bot 7001.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use edge::OpenedBot;
 use edge::platform::{
-    BotTrouble, EventDelivery, InteractionAck, Platform, PlatformBot, Raw, Reading, RequiredSecret,
-    VerifiedBody, WebhookRefusal,
+    BotField, BotTrouble, EventDelivery, Platform, PlatformBot, Reading, VerifiedRequest, WebhookRefusal,
 };
-use edge::{Intake, OpenedBot};
 use posthouse_wire::{Descriptor, Outcome};
 use relay::{EgressResult, PermittedAction, StopRule};
 use serde_json::Map;
-use tokio_util::sync::CancellationToken;
 
 pub const TOKEN: &str = "canary-token";
 
@@ -31,15 +27,21 @@ impl Platform for Pigeon {
         StopRule::Text
     }
 
-    fn required_secrets(&self) -> &'static [RequiredSecret] {
-        &[
-            RequiredSecret { name: "token", about: "the token on its ring", generated: false },
-            RequiredSecret {
-                name: "webhook_secret",
-                about: "what the platform proves itself with",
-                generated: true,
-            },
-        ]
+    fn fields(&self) -> &'static [BotField] {
+        const FIELDS: &[BotField] = &[
+            BotField::secret("token", "the token on its ring"),
+            BotField::secret("webhook_secret", "what the platform proves itself with").generated(),
+            BotField::setting("loft", "where it lives").optional(),
+        ];
+        FIELDS
+    }
+
+    fn delivery(&self, _bot: &OpenedBot, door: Option<&str>) -> EventDelivery {
+        if door.is_some() { EventDelivery::Webhook } else { EventDelivery::Polling }
+    }
+
+    fn setup_steps(&self, _bot: &OpenedBot, _door: Option<&str>) -> Vec<String> {
+        vec!["Feed it.".to_owned()]
     }
 
     async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
@@ -53,23 +55,15 @@ impl Platform for Pigeon {
         }
     }
 
-    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
-        Err(WebhookRefusal::unproven("pigeons carry no signature"))
-    }
-
-    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedRequest) -> Result<Reading, WebhookRefusal> {
         Ok(Reading::default())
     }
-
-    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
     async fn carry(&self, _bot: &OpenedBot, _order: PermittedAction) -> EgressResult {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 
-    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
-        Ok(EventDelivery::Pushed)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<(), BotTrouble> {
+        Ok(())
     }
-
-    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
 }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use bus::Bus;
 use bytes::Bytes;
 use clock::Clock;
-use console::{AdminDoor, ChatPageParts, Parts};
+use console::{AdminApi, ChatPageParts, Parts};
 use edge::Edge;
 use edge::web::Web;
 use errand::Errand;
@@ -23,7 +23,7 @@ use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use vault::{Algorithm, Keyring, MasterKeys, Vault};
-use workshop::Workshop;
+use workshop::{SkillRunner, Workshop};
 
 use crate::pigeon::{self, Pigeon};
 
@@ -103,6 +103,31 @@ impl TestServer {
             public_url: "http://127.0.0.1:7678".to_owned(),
             timepiece: timepiece.clone(),
         });
+        let webhook_signer = vault.webhook_signer(&signer);
+        let workshop = Workshop::new(workshop::Parts {
+            config: workshop::Config::default(),
+            skills: ledger.skills(),
+            approval: ledger.skill_approval(),
+            usage: ledger.usage(),
+            data: ledger.data(),
+            roster: identity.roster.clone(),
+            callers: post.callers().clone(),
+            errand: errand.clone(),
+            webhook_signer,
+            custom_stores: workshop::CustomStores::default(),
+            timepiece: timepiece.clone(),
+        });
+        let runner = SkillRunner::new(workshop::RunnerParts {
+            config: workshop::Config::default(),
+            workshop: workshop.clone(),
+            post: post.clone(),
+            runs: ledger.skill_runs(),
+            triggers: ledger.skill_triggers(),
+            secrets: vault.skill_secrets(),
+            errand: errand.clone(),
+            alarms: clock.alarms().clone(),
+            timepiece: timepiece.clone(),
+        });
         let edge = Edge::new(edge::Parts {
             prompts: ledger.prompts(),
             threads: ledger.threads(),
@@ -110,6 +135,8 @@ impl TestServer {
             vault,
             relay: relay.clone(),
             dead_bots: ledger.dead_bots(),
+            event_feeds: ledger.event_feeds(),
+            person_chats: ledger.person_chats(),
             timepiece: timepiece.clone(),
             platforms: vec![Arc::new(Pigeon)],
             public_url: "http://127.0.0.1:7678".to_owned(),
@@ -125,19 +152,11 @@ impl TestServer {
             uses: ledger.capability_uses(),
             relay: relay.clone(),
             clock,
-            workshop: Workshop::new(workshop::Parts {
-                config: workshop::Config::default(),
-                skills: ledger.skills(),
-                approval: ledger.skill_approval(),
-                usage: ledger.usage(),
-                data: ledger.data(),
-                roster: identity.roster.clone(),
-                callers: post.callers().clone(),
-                timepiece: timepiece.clone(),
-            }),
+            workshop,
+            runner,
             post: post.clone(),
             edge,
-            admin: AdminDoor::new(identity.authenticator.clone()),
+            admin: AdminApi::new(identity.authenticator.clone()),
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
             chat_page: Some(ChatPageParts {
@@ -233,6 +252,7 @@ impl TestServer {
                 sender: None,
                 limits: InboxLimits::NONE,
                 stale: None,
+                turn: Default::default(),
             })
             .await
             .unwrap();

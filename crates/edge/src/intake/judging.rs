@@ -1,10 +1,12 @@
-//! Judging arrivals: which of them are turns, and for which agent.
+//! Judging of arrivals: decides which of them become turns of a conversation, and for which agent.
 
 use std::sync::Arc;
 
-use identity::{Admitted, EventOrigin, GateDecision, IncomingMessage, OverQuota, Principal, QuotaKind};
-use ledger::{BotRef, RouteTo, ShownPrompt};
-use posthouse_wire::{EntryId, Event, PromptToken, Source};
+use identity::{
+    Admitted, EventOrigin, GateDecision, IncomingMessage, OverQuota, Principal, QuotaKind, link_command,
+};
+use ledger::{BotRef, PersonIds, RouteTo, ShownPrompt};
+use posthouse_wire::{DedupKey, EntryId, Event, PromptToken, Source};
 use relay::{NewEntry, StopRule};
 use vault::CapturedCapability;
 
@@ -19,17 +21,19 @@ use crate::platform::{Arrival, Platform};
 /// An admitted arrival.
 pub(super) struct AdmittedArrival {
     pub admitted: Admitted,
-    pub new_entry: NewEntry,
+    pub new_entry: Box<NewEntry>,
     pub capabilities: Vec<CapturedCapability>,
+    /// Further keys by which repeats of the event are recognised.
+    pub other_dedups: Vec<DedupKey>,
     /// The prompt that it answers, with the pressed button.
     pub answers: Option<(Box<ShownPrompt>, PromptToken)>,
+    /// All ids of the sender, if the platform has several.
+    pub person: Option<PersonIds>,
 }
 
 /// The decision about one arrival.
 pub(super) enum ArrivalDecision {
-    Turn(Box<AdmittedArrival>),
-    /// A part of an album that was not addressed when the gate decided, and is now.
-    JudgeAgain(Box<Arrival>),
+    Turn(AdmittedArrival),
     /// Not a turn. The platform is told that a press was taken, if it was by somebody who may write to the agent.
     Dropped {
         by_admitted: bool,
@@ -46,7 +50,7 @@ impl Intake {
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<OpenedBot>,
-        arrival: Arrival,
+        mut arrival: Box<Arrival>,
         from_bot: bool,
         person: Option<&Principal>,
     ) -> Result<ArrivalDecision, Fault> {
@@ -55,37 +59,39 @@ impl Intake {
             self.metrics.ignored(platform.name(), reason);
             Ok(ArrivalDecision::Dropped { by_admitted })
         };
-        if person.is_none() && !from_bot && self.links.consumes(platform, bot, &arrival).await? {
+        let may_link = person.is_none() && !from_bot && link_command(&arrival.event.text).is_some();
+        if may_link && Box::pin(self.links.consumes(platform, bot, &arrival)).await? {
             return dropped("link", false);
-        }
-        if arrival.event.deliverable().is_err() {
-            return dropped("undeliverable", false);
         }
         if platform.needs_invitation() && person.is_none() {
             return dropped("not_invited", false);
         }
-        let (source, addressed) = (&arrival.event.source, arrival.addressed);
-        let origin = EventOrigin { source, path: arrival.path.as_deref() };
-        let incoming = IncomingMessage { on, shared: bot.shared, origin, addressed, from_bot, person };
-        let mut admitted = match self.identity.gate.decide(incoming).await? {
-            GateDecision::Admitted(admitted) => admitted,
-            GateDecision::NotAddressed(agent) => {
-                self.keep_nearby(on, &arrival.event, &agent).await?;
-                if let Some(addressed) = self.albums.wait(on, arrival) {
-                    return Ok(ArrivalDecision::JudgeAgain(Box::new(addressed)));
+        let mut admitted = loop {
+            let incoming = incoming_message(on, bot, &arrival, from_bot, person);
+            match self.identity.gate.decide(incoming).await? {
+                GateDecision::Admitted(admitted) => break admitted,
+                GateDecision::NotAddressed(agent) => {
+                    Box::pin(self.keep_nearby(on, &arrival.event, &agent)).await?;
+                    // Another part may have made its album addressed while the gate decided.
+                    let Some(addressed) = self.albums.wait(on, arrival) else {
+                        return dropped("not_addressed", false);
+                    };
+                    arrival = addressed;
                 }
-                return dropped("not_addressed", false);
-            }
-            GateDecision::Ignored(reason) => return dropped(reason, false),
-            GateDecision::Stranger(stranger) => {
-                self.offer_pairing(platform, bot, source, stranger).await?;
-                return dropped("stranger", false);
+                GateDecision::Ignored(reason) => return dropped(reason, false),
+                GateDecision::Stranger(stranger) => {
+                    Box::pin(self.offer_pairing(platform, bot, &arrival.event.source, stranger)).await?;
+                    return dropped("stranger", false);
+                }
             }
         };
+        let incoming = incoming_message(on, bot, &arrival, from_bot, person);
         let mut answers = None;
         if let Some(token) = &arrival.press {
-            let message = arrival.event.message_id.as_ref();
-            match self.prompts.judge(&self.identity.gate, incoming, admitted, message, token).await? {
+            // An interaction of a platform may have an id of its own. It replies to the message with the buttons.
+            let message = arrival.event.reply_to_message_id.as_ref().or(arrival.event.message_id.as_ref());
+            let prompts = &self.records.prompts;
+            match Box::pin(prompts.judge(&self.identity.gate, incoming, admitted, message, token)).await? {
                 PressVerdict::Answer(to_asker, prompt) => {
                     admitted = to_asker;
                     answers = Some((prompt, token.clone()));
@@ -94,12 +100,22 @@ impl Intake {
                 PressVerdict::Answered => return dropped("prompt_answered", true),
             }
         }
-        if let Err(over) = self.charge(platform, bot, source, &admitted).await {
+        if let Err(over) = self.charge(platform, bot, &arrival.event.source, &admitted).await {
             return Ok(ArrivalDecision::OverQuota(over));
         }
-        let stale = self.identity.stale_policies.policy(on, origin, &admitted.to().instance).await?;
-        let Arrival { mut event, capabilities, dedup, references, album, mut forward, received, .. } =
-            arrival;
+        let stale = self.identity.stale_policies.policy(on, incoming.origin, &admitted.to().instance).await?;
+        let Arrival {
+            mut event,
+            capabilities,
+            dedup,
+            other_dedups,
+            references,
+            album,
+            mut forward,
+            received,
+            person: person_ids,
+            ..
+        } = *arrival;
         let mut stop = platform.stop_rule();
         if let Some((prompt, token)) = &answers {
             // A button may be called `stop`. It answers the prompt and stops nothing.
@@ -115,8 +131,9 @@ impl Intake {
         }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
+        let Ok(event) = event.deliverable() else { return dropped("undeliverable", false) };
         let id = (!capabilities.is_empty()).then(|| EntryId::mint(received.millis()));
-        let new_entry = NewEntry {
+        let new_entry = Box::new(NewEntry {
             event,
             id,
             dedup,
@@ -127,8 +144,15 @@ impl Intake {
             receipt: None,
             stop,
             stale,
-        };
-        Ok(ArrivalDecision::Turn(Box::new(AdmittedArrival { admitted, new_entry, capabilities, answers })))
+        });
+        Ok(ArrivalDecision::Turn(AdmittedArrival {
+            admitted,
+            new_entry,
+            capabilities,
+            other_dedups,
+            answers,
+            person: person_ids,
+        }))
     }
 
     /// Counts a message against the quotas of its agent and tenant. The sender of one that has no room is told.
@@ -143,8 +167,8 @@ impl Intake {
         let taken = self.identity.quotas.take(QuotaKind::Message, &to.tenant, Some(&to.instance)).await;
         taken.inspect_err(|_| {
             self.metrics.ignored(platform.name(), "over_quota");
-            let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
-            self.tell_sender(platform, bot, to, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
+            let chat = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
+            self.tell_sender(platform, bot, to, chat, NoticeKind::OverQuota, TOO_MANY_MESSAGES);
         })
     }
 
@@ -157,4 +181,16 @@ impl Intake {
         }
         Ok(())
     }
+}
+
+/// An arrival as the gate sees it.
+fn incoming_message<'a>(
+    on: &'a BotRef,
+    bot: &OpenedBot,
+    arrival: &'a Arrival,
+    from_bot: bool,
+    person: Option<&'a Principal>,
+) -> IncomingMessage<'a> {
+    let origin = EventOrigin { source: &arrival.event.source, path: arrival.path.as_deref() };
+    IncomingMessage { on, shared: bot.shared, origin, addressed: arrival.addressed, from_bot, person }
 }

@@ -51,7 +51,7 @@ impl FencedText<'_> {
 
     /// Moves a cut out of the fence lines. A fence that would open without content moves to the next chunk, and a
     /// closing line is not cut but written again.
-    pub fn settle(&self, at: usize, end: usize) -> usize {
+    pub fn outside_fence_lines(&self, at: usize, end: usize) -> usize {
         match self.near(end) {
             Some(fence) if fence.open < end && end <= fence.body && at < fence.body => fence.open,
             Some(fence) if fence.close < end && end < fence.end => fence.close.max(at),
@@ -79,13 +79,31 @@ fn is_remark(info: &str) -> bool {
     info.contains(char::is_whitespace) || info.len() > 32
 }
 
+/// The measure of the widest cluster of more than four bytes. Such a cluster has characters that are not ASCII, and at most
+/// one ASCII character on each side of them, so that most of an ordinary text is skipped.
+fn widest_cluster(text: &str, measure: &dyn Fn(&str) -> usize) -> usize {
+    let (bytes, mut widest, mut from) = (text.as_bytes(), 0, 0);
+    while let Some(start) = bytes[from..].iter().position(|byte| !byte.is_ascii()).map(|at| from + at) {
+        let mut end = start;
+        // Up to two ASCII characters in a row, or the end.
+        while end < bytes.len() && !(bytes[end].is_ascii() && bytes.get(end + 1).is_none_or(u8::is_ascii)) {
+            end += 1;
+        }
+        from = (end + 1).min(bytes.len());
+        let long = text[start.saturating_sub(1)..from].graphemes(true).filter(|cluster| cluster.len() > 4);
+        widest = long.map(measure).max().unwrap_or(0).max(widest);
+    }
+    widest
+}
+
 /// Writes the page. Fences are balanced; fence lines that cannot fit the limit are removed.
 pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) -> usize) -> FencedText<'a> {
     if !text.contains("```") {
         return FencedText { text: Cow::Borrowed(text), fences: Vec::new() };
     }
-    // A chunk must hold the fence lines and at least one cluster. Only long clusters need to be measured.
-    let widest = text.graphemes(true).filter(|cluster| cluster.len() > 4).map(measure).max().unwrap_or(0);
+    // A chunk must hold the fence lines and at least one cluster. Only long clusters need to be measured, and without a
+    // limit none.
+    let widest = if limit == usize::MAX { 0 } else { widest_cluster(text, measure) };
     // A cluster over the limit is cut anyway.
     let widest = if widest > limit { 4 } else { widest.max(4) };
     let roomy = |open: &str, closer: &str| {

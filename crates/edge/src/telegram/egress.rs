@@ -1,6 +1,6 @@
 //! Sending actions of agents as Bot API calls, each within its deadline.
 
-mod call_with_deadline;
+mod calls;
 mod drafts;
 mod media;
 mod prompts;
@@ -9,17 +9,17 @@ mod split_limits;
 mod threads;
 
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
+use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, Secret, ThreadId};
 use relay::{EgressResult, PermittedAction};
 use serde::{Deserialize, Serialize};
 
 use crate::bots::OpenedBot;
+use crate::platform_calls::{CallFailure, CallRefusal, RepeatRule};
 use crate::split::{Unit, split};
 
-use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
-use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
-use call_with_deadline::{CallsWithDeadline, RepeatRule};
+use super::{GENERAL_TOPIC, LABEL, MESSAGE_LENGTH, Telegram};
+use calls::TelegramCalls;
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
@@ -27,6 +27,8 @@ pub(super) use split_limits::SplitLimits;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    business_connection_id: Option<&'a str>,
     chat_id: i64,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +50,8 @@ struct ReplyParameters {
 
 #[derive(Serialize)]
 struct EditMessageText<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    business_connection_id: Option<&'a str>,
     chat_id: i64,
     message_id: i64,
     text: &'a str,
@@ -62,7 +66,9 @@ struct DeleteMessage {
 }
 
 #[derive(Serialize)]
-struct SendChatAction {
+struct SendChatAction<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    business_connection_id: Option<&'a str>,
     chat_id: i64,
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,8 +105,13 @@ struct ChatFound {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-    let mut calls = CallsWithDeadline::new(telegram, bot, permitted.deadline);
+pub(super) async fn carry(
+    telegram: &Telegram,
+    bot: &OpenedBot,
+    permitted: PermittedAction,
+    business: Option<&Secret>,
+) -> EgressResult {
+    let mut calls = TelegramCalls::new(telegram, bot, &permitted, business);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
             calls.send(&chat_id, &content, reply_to.as_ref(), &metadata).await
@@ -130,7 +141,7 @@ pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, permitted: Permi
         // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
         other => Outcome::unsupported(other.op()),
     };
-    EgressResult { outcome, posted: calls.posted, called: calls.called() }
+    EgressResult { outcome, posted: calls.calls.posted, called: calls.calls.called() }
 }
 
 /// The destination of messages.
@@ -160,10 +171,10 @@ fn place(id: &ChatId, metadata: &Metadata) -> Result<Destination, &'static str> 
 struct SendResult {
     /// The messages that were written, in order, even if a later one failed.
     messages: Vec<i64>,
-    end: Result<(), Failure>,
+    end: Result<(), CallFailure>,
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     /// Sends all chunks in order. The outcome names the **last** message, because the conversation continues below
     /// it. An edit of it replaces all of them.
     async fn send(
@@ -216,20 +227,20 @@ impl CallsWithDeadline<'_> {
         let existing = self.telegram.recall(self.bot, place.chat, message);
         let sent = self.say(place, &chunks, &existing, None).await;
         // New messages exist even if the rest failed, so the next edit must know them.
-        let mut family = sent.messages.clone();
-        family.extend(existing.iter().skip(sent.messages.len()));
+        let mut parts = sent.messages.clone();
+        parts.extend(existing.iter().skip(sent.messages.len()));
         if sent.end.is_ok() {
-            for surplus in family.drain(sent.messages.len()..) {
+            for surplus in parts.drain(sent.messages.len()..) {
                 let params = DeleteMessage { chat_id: place.chat, message_id: surplus };
                 // It may be too old to be deleted, or already deleted. Nothing can be done about either.
                 let _ = self.ask::<IgnoredResult>("deleteMessage", &params, RepeatRule::Harmless).await;
             }
         }
-        self.telegram.remember(self.bot, place.chat, message, &family);
+        self.telegram.remember(self.bot, place.chat, message, &parts);
         match sent.end {
             Ok(()) => Outcome::sent(message_id.clone()),
             // As long as no new message was sent, the whole edit can be repeated.
-            Err(failure) if sent.messages.len() <= existing.len() => Outcome::failed(failure.error()),
+            Err(failure) if sent.messages.len() <= existing.len() => Outcome::failed(failure.error(LABEL)),
             Err(failure) => failed(&failure, sent.messages.len(), chunks.len()),
         }
     }
@@ -264,9 +275,9 @@ impl CallsWithDeadline<'_> {
         mut slot: Option<i64>,
         mut reply: Option<ReplyParameters>,
         messages: &mut Vec<i64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         match self.put(place, &to_markdown_v2(chunk), Some("MarkdownV2"), slot, reply).await {
-            Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {}
+            Err(CallFailure::Refused(refused)) if refused.says("can't parse entities") => {}
             put => {
                 messages.push(put?);
                 return Ok(());
@@ -291,11 +302,13 @@ impl CallsWithDeadline<'_> {
         parse_mode: Option<&'static str>,
         slot: Option<i64>,
         reply_parameters: Option<ReplyParameters>,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64, CallFailure> {
         match self.put_once(place, text, parse_mode, slot, reply_parameters).await {
             // The group became a supergroup. Telegram's refusal names its new id.
-            Err(Failure::Refused(ApiError { migrate_to: Some(to), .. })) if place.chat != to => {
-                place.chat = to;
+            Err(CallFailure::Refused(CallRefusal { moved_to: Some(to), .. }))
+                if to.parse().is_ok_and(|to: i64| to != place.chat) =>
+            {
+                place.chat = to.parse().unwrap_or(place.chat);
                 self.put_once(place, text, parse_mode, slot, reply_parameters).await
             }
             put => put,
@@ -309,10 +322,11 @@ impl CallsWithDeadline<'_> {
         parse_mode: Option<&'static str>,
         slot: Option<i64>,
         reply_parameters: Option<ReplyParameters>,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64, CallFailure> {
         let Some(message_id) = slot else {
             let keyboard = self.keyboard.clone();
             let params = SendMessage {
+                business_connection_id: self.business_connection(),
                 chat_id: place.chat,
                 text,
                 parse_mode,
@@ -323,7 +337,9 @@ impl CallsWithDeadline<'_> {
             let sent: SentMessage = self.ask("sendMessage", &params, RepeatRule::IfNothingWasDone).await?;
             return Ok(sent.message_id);
         };
-        let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
+        let business_connection_id = self.business_connection();
+        let params =
+            EditMessageText { business_connection_id, chat_id: place.chat, message_id, text, parse_mode };
         match self.ask::<Edited>("editMessageText", &params, RepeatRule::Harmless).await {
             Ok(edited) => {
                 // Further messages must go to the topic of the edited message, even if the action names no topic.
@@ -331,7 +347,7 @@ impl CallsWithDeadline<'_> {
                 place.topic = place.topic.or(topic);
                 Ok(message_id)
             }
-            Err(Failure::Refused(refused)) if refused.says("message is not modified") => Ok(message_id),
+            Err(CallFailure::Refused(refused)) if refused.says("message is not modified") => Ok(message_id),
             Err(failure) => Err(failure),
         }
     }
@@ -342,10 +358,11 @@ impl CallsWithDeadline<'_> {
             (Ok(chat), Ok(topic)) => (chat, topic),
             (Err(error), _) | (_, Err(error)) => return Outcome::failed(error),
         };
-        let params = SendChatAction { chat_id, action: "typing", message_thread_id };
+        let business_connection_id = self.business_connection();
+        let params = SendChatAction { business_connection_id, chat_id, action: "typing", message_thread_id };
         match self.ask::<IgnoredResult>("sendChatAction", &params, RepeatRule::Never).await {
             Ok(_) => Outcome::done(),
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 
@@ -364,7 +381,7 @@ impl CallsWithDeadline<'_> {
                 self.telegram.chats.insert(key, info.clone());
                 Outcome::info(info)
             }
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 }
@@ -385,10 +402,10 @@ impl ChatFound {
 
 /// The outcome of a failed action. After a part was sent, the whole must not be sent again. Stock gateways repeat every
 /// failure except one with `timed out`.
-fn failed(failure: &Failure, sent: usize, of: usize) -> Outcome {
+fn failed(failure: &CallFailure, sent: usize, of: usize) -> Outcome {
     if sent == 0 {
-        return Outcome::failed(failure.error());
+        return Outcome::failed(failure.error(LABEL));
     }
-    let cause = failure.cause();
+    let cause = failure.cause(LABEL);
     Outcome::failed(format!("only {sent} of {of} messages were sent, then it failed or timed out: {cause}"))
 }

@@ -4,16 +4,13 @@
 //! - Forms that MarkdownV2 lacks are replaced: headings by bold text, tables by aligned code, list items by bullets.
 //! - No text is left out. A text whose conversion would show nothing is sent as it was written.
 
-mod table;
 mod walk;
 mod writer;
 
-use pulldown_cmark::{Options, Parser};
+use crate::markdown_source::disarm_definitions;
 
 /// Characters that must be escaped outside of code, including the backslash.
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!\\";
-/// Number of rounds of escaping link definitions before the text is treated as plain.
-const DEFINITION_ROUNDS: usize = 8;
 
 /// Converts `text` to MarkdownV2.
 pub fn to_markdown_v2(text: &str) -> String {
@@ -29,35 +26,6 @@ pub fn to_markdown_v2(text: &str) -> String {
 /// markup and link targets.
 pub fn visible_units(markdown_v2: &str) -> usize {
     visible(markdown_v2).map(char::len_utf16).sum()
-}
-
-fn options() -> Options {
-    Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES
-}
-
-/// Turns link definitions (`[1]: https://…`) into ordinary lines. The parser removes them from the text, so the reader
-/// would never see a source that the agent listed but did not link to. `None` for texts that hide one definition
-/// behind another many times.
-fn disarm_definitions(mut text: String) -> Option<String> {
-    for _ in 0..DEFINITION_ROUNDS {
-        let parser = Parser::new_ext(&text, options());
-        let mut starts: Vec<usize> =
-            parser.reference_definitions().iter().map(|(_, definition)| definition.span.start).collect();
-        if starts.is_empty() {
-            return Some(text);
-        }
-        starts.sort_unstable();
-        let mut disarmed = String::with_capacity(text.len() + starts.len());
-        let mut done = 0;
-        for start in starts {
-            disarmed.push_str(&text[done..start]);
-            disarmed.push('\\');
-            done = start;
-        }
-        disarmed.push_str(&text[done..]);
-        text = disarmed;
-    }
-    None
 }
 
 fn escape_into(out: &mut String, text: &str, reserved: &str) {

@@ -7,15 +7,15 @@ use reqwest::Body;
 use reqwest::multipart::{Form, Part};
 use serde::{Deserialize, Serialize};
 
-use super::api::{ApiError, Failure};
-use super::{TOKEN, Telegram};
+use super::{LABEL, TOKEN, Telegram};
 use crate::bots::OpenedBot;
 use crate::platform::StoredMedia;
+use crate::platform_calls::{CallFailure, CallRefusal};
 
 /// Beginning of a reference to a file. The file's id follows.
 pub(super) const FILE_REFERENCE: &str = "telegram:file:";
-/// Time limit for one call or one piece of a download. The caller limits the whole.
-const PIECE_WITHIN: Duration = Duration::from_secs(15);
+/// Time limit for asking for a file.
+const ASKED_WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Serialize)]
 struct GetFile<'a> {
@@ -37,8 +37,8 @@ pub(super) struct MediaForm {
 
 impl MediaForm {
     /// Opens the file and builds the body of one attempt.
-    pub async fn open(&self) -> Result<Form, Failure> {
-        let unread = || Failure::Unreached("the file cannot be read".to_owned());
+    pub async fn open(&self) -> Result<Form, CallFailure> {
+        let unread = || CallFailure::Unreached("the file cannot be read".to_owned());
         let reader = self.media.open().await.ok_or_else(unread)?;
         let length = reader.size();
         let record = &self.media.record;
@@ -59,42 +59,20 @@ pub(super) async fn fetch(
     into: &mut MediaWriter,
 ) -> Result<FetchedMedia, NotFetched> {
     let file_id = reference.strip_prefix(FILE_REFERENCE).ok_or(NotFetched::Gone)?;
-    let found = telegram.call::<TelegramPath>(bot, "getFile", &GetFile { file_id }, PIECE_WITHIN).await;
+    let found = telegram.call::<TelegramPath>(bot, "getFile", &GetFile { file_id }, ASKED_WITHIN).await;
     let path = match found {
         Ok(TelegramPath { file_path: Some(path) }) => path,
         Ok(TelegramPath { file_path: None }) => return Err(NotFetched::Gone),
         // Telegram gives bots no file of more than 20 MB.
-        Err(Failure::Refused(ApiError { code: 400, .. })) => return Err(NotFetched::Gone),
+        Err(CallFailure::Refused(CallRefusal { code: 400, .. })) => return Err(NotFetched::Gone),
         Err(failure) => {
-            tracing::warn!(bot.id = %bot.id, "could not ask Telegram for a file: {}", failure.cause());
+            tracing::warn!(bot.id = %bot.id, "could not ask Telegram for a file: {}", failure.cause(LABEL));
             return Err(NotFetched::NoAnswer);
         }
     };
-    telegram.download(bot, &path, into).await?;
+    let token = bot.credentials.get(TOKEN).ok_or(NotFetched::Gone)?;
+    let address = format!("{}/file/bot{}/{path}", telegram.base_of(bot), token.expose());
+    let request = telegram.client.http().map_err(|_| NotFetched::NoAnswer)?.get(address);
+    telegram.client.download(request, into).await?;
     Ok(FetchedMedia { mime: None, filename: path.rsplit('/').next().map(str::to_owned) })
-}
-
-impl Telegram {
-    /// Downloads one file. The URL contains the token, so no error of the HTTP client is printed.
-    async fn download(&self, bot: &OpenedBot, path: &str, into: &mut MediaWriter) -> Result<(), NotFetched> {
-        let token = bot.credentials.get(TOKEN).ok_or(NotFetched::Gone)?;
-        let address = format!("{}/file/bot{}/{path}", self.base_of(bot), token.expose());
-        let request = self.client().map_err(|_| NotFetched::NoAnswer)?.get(address);
-        let no_answer = |_| NotFetched::NoAnswer;
-        let sent =
-            self.timepiece.within(PIECE_WITHIN, request.send()).await.map_err(|_| NotFetched::NoAnswer)?;
-        let mut response = sent.map_err(no_answer)?;
-        match response.status().as_u16() {
-            200 => {}
-            404 => return Err(NotFetched::Gone),
-            _ => return Err(NotFetched::NoAnswer),
-        }
-        loop {
-            let piece = self.timepiece.within(PIECE_WITHIN, response.chunk()).await;
-            match piece.map_err(|_| NotFetched::NoAnswer)?.map_err(no_answer)? {
-                Some(piece) => into.write(piece).await?,
-                None => return Ok(()),
-            }
-        }
-    }
 }

@@ -10,7 +10,7 @@ use crate::bots::OpenedBot;
 use super::Telegram;
 
 /// Time limit of the question. A message waits for its answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIME_LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Serialize)]
 struct GetChatMember {
@@ -30,7 +30,7 @@ impl Telegram {
     pub(super) async fn is_member(&self, bot: &OpenedBot, user: &UserId, chat: &ChatId) -> bool {
         let (Ok(chat_id), Ok(user_id)) = (chat.as_str().parse(), user.as_str().parse()) else { return false };
         let params = GetChatMember { chat_id, user_id };
-        match self.call::<ChatMember>(bot, "getChatMember", &params, PATIENCE).await {
+        match self.call::<ChatMember>(bot, "getChatMember", &params, TIME_LIMIT).await {
             Ok(member) => sees(&member),
             Err(_) => false,
         }

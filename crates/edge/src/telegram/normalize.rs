@@ -10,18 +10,19 @@ use vault::CapturedCapability;
 
 use crate::bots::OpenedBot;
 use crate::platform::{
-    Arrival, InteractionAck, Moved, Reading, RenamedThread, VerifiedBody, WebhookRefusal, once,
+    Arrival, InteractionAck, Moved, Reading, RenamedThread, VerifiedRequest, WebhookRefusal, location_text,
+    once,
 };
 
 use super::update::{CallbackQuery, RepliedMessage, TelegramMessage, Update, UpdateHead, User, full_name};
-use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM};
+use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, takes_business};
 use speech::Speech;
 
 /// Telegram's account that posts for anonymous admins of a group. Their messages also have `sender_chat`; those of a
 /// bot do not.
 const ANONYMOUS_ADMIN: i64 = 1_087_968_824;
 
-pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedBody) -> Result<Reading, WebhookRefusal> {
+pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedRequest) -> Result<Reading, WebhookRefusal> {
     // The body is checked as UTF-8 once, so that serde need not check every string.
     let text = std::str::from_utf8(&verified.body).ok();
     let Some(update) = text.and_then(|text| serde_json::from_str::<Update<'_>>(text).ok()) else {
@@ -30,10 +31,14 @@ pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedBody) -> Result<Read
     let context = UpdateContext { bot, account: BotAccount::of(bot), verified, update_id: update.update_id };
     let message =
         update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
+    let for_business = update.business_message.is_some();
     Ok(match (message, &update.callback_query) {
-        (Some(message), _) => context.message(message),
+        (Some(message), _) => match context.of_business(message, message.from.as_ref(), for_business) {
+            Ok(()) => context.message(message),
+            Err(reason) => Reading::ignored(reason),
+        },
         (None, Some(press)) => context.press(press),
-        (None, None) => ignored(no_turn(&update)),
+        (None, None) => Reading::ignored(no_turn(&update)),
     })
 }
 
@@ -45,7 +50,7 @@ fn unreadable(bot: &OpenedBot, body: &[u8]) -> Result<Reading, WebhookRefusal> {
     let head: Option<UpdateHead> = head.and_then(|body| serde_json::from_slice(body).ok());
     let head = head.ok_or(WebhookRefusal::malformed("malformed_body"))?;
     tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "could not parse an update from Telegram; it is skipped");
-    Ok(ignored("unreadable"))
+    Ok(Reading::ignored("unreadable"))
 }
 
 fn no_turn(update: &Update<'_>) -> &'static str {
@@ -61,10 +66,6 @@ fn no_turn(update: &Update<'_>) -> &'static str {
     } else {
         "unknown"
     }
-}
-
-fn ignored(reason: &'static str) -> Reading {
-    Reading { ignored: vec![reason], ..Reading::default() }
 }
 
 /// Reason for which messages of other bots are ignored unless an agent wants them.
@@ -92,21 +93,41 @@ impl<'a> BotAccount<'a> {
 struct UpdateContext<'a> {
     bot: &'a OpenedBot,
     account: BotAccount<'a>,
-    verified: &'a VerifiedBody,
+    verified: &'a VerifiedRequest,
     update_id: i64,
 }
 
 impl UpdateContext<'_> {
+    /// Refuses what concerns a business account: everything unless the operator wants it, and whatever the owner of the
+    /// account does, who is no customer of it. The chat with a customer has the customer's id.
+    fn of_business(
+        &self,
+        message: &TelegramMessage<'_>,
+        author: Option<&User<'_>>,
+        for_business: bool,
+    ) -> Result<(), &'static str> {
+        if !for_business && message.business_connection_id.is_none() {
+            return Ok(());
+        }
+        if !takes_business(self.bot) {
+            return Err("business_off");
+        }
+        let by_customer = author.is_some_and(|author| author.id == message.chat.id);
+        if by_customer { Ok(()) } else { Err("business_owner") }
+    }
+
     fn message(&self, message: &TelegramMessage<'_>) -> Reading {
         if let Some(moved) = moved(message) {
-            return Reading { moved: vec![moved], ..ignored("migration") };
+            return Reading { moved: vec![moved], ..Reading::ignored("migration") };
         }
         if let Some(renamed) = renamed(message) {
-            return Reading { renamed: vec![renamed], ..ignored("service") };
+            return Reading { renamed: vec![renamed], ..Reading::ignored("service") };
         }
         match (self.told_by(message), self.arrival(message)) {
-            (Err(BOT_AUTHOR), Ok(arrival)) => Reading { from_bots: vec![arrival], ..ignored(BOT_AUTHOR) },
-            (Err(reason), _) | (Ok(()), Err(reason)) => ignored(reason),
+            (Err(BOT_AUTHOR), Ok(arrival)) => {
+                Reading { from_bots: vec![arrival], ..Reading::ignored(BOT_AUTHOR) }
+            }
+            (Err(reason), _) | (Ok(()), Err(reason)) => Reading::ignored(reason),
             (Ok(()), Ok(arrival)) => Reading { arrivals: vec![arrival], ..Reading::default() },
         }
     }
@@ -164,18 +185,15 @@ impl UpdateContext<'_> {
             references.push(attached.reference);
             event.media.push(attached.media);
         }
-        let addressed = event.source.chat_type == "dm" || speech.mentions_us || replies_to_us;
+        // A command without a name is for every bot of the group.
+        let addressed =
+            event.source.chat_type == "dm" || speech.mentions_us || speech.command || replies_to_us;
         Ok(Arrival {
-            event,
             capabilities: business(message),
-            dedup: self.dedup(),
             addressed,
-            path: None,
             references,
-            press: None,
-            forward: None,
             album: message.media_group_id.as_deref().map(str::to_owned),
-            received: self.verified.received,
+            ..Arrival::new(event, self.dedup(), self.verified.received)
         })
     }
 
@@ -185,7 +203,7 @@ impl UpdateContext<'_> {
         let interaction_acks = vec![InteractionAck(once(CALLBACK_QUERY, &*press.id))];
         match self.pressed(press) {
             Ok(arrival) => Reading { arrivals: vec![arrival], interaction_acks, ..Reading::default() },
-            Err(reason) => Reading { interaction_acks, ..ignored(reason) },
+            Err(reason) => Reading { interaction_acks, ..Reading::ignored(reason) },
         }
     }
 
@@ -193,6 +211,7 @@ impl UpdateContext<'_> {
         let data = press.data.as_ref().ok_or("no_data")?;
         // Inline messages are in chats that the bot is not a member of.
         let message = press.message.as_ref().ok_or("inline")?;
+        self.of_business(message, Some(&press.from), false)?;
         let source = self.source(message, Some(&press.from))?;
         let event = Event {
             text: data.to_string(),
@@ -207,16 +226,10 @@ impl UpdateContext<'_> {
             ..Event::default()
         };
         Ok(Arrival {
-            event,
             capabilities: business(message),
-            dedup: self.dedup(),
             addressed: true,
-            path: None,
-            references: Vec::new(),
             press: PromptToken::decode(data),
-            album: None,
-            forward: None,
-            received: self.verified.received,
+            ..Arrival::new(event, self.dedup(), self.verified.received)
         })
     }
 
@@ -276,7 +289,7 @@ impl UpdateContext<'_> {
     }
 
     fn dedup(&self) -> DedupKey {
-        format!("{PLATFORM}:{}:{}", self.bot.id, self.update_id).into()
+        [PLATFORM, ":", self.bot.id.as_str(), ":", &self.update_id.to_string()].concat().into()
     }
 }
 
@@ -305,11 +318,11 @@ fn business(message: &TelegramMessage<'_>) -> Vec<CapturedCapability> {
 fn bracketed(message: &TelegramMessage<'_>) -> Option<String> {
     if let Some(venue) = &message.venue {
         let place = &venue.location;
-        let (title, address) = (&*venue.title, &*venue.address);
-        return Some(format!("[location: {title}, {address} ({}, {})]", place.latitude, place.longitude));
+        let name = format!("{}, {}", &*venue.title, &*venue.address);
+        return Some(location_text(Some(&name), place.latitude, place.longitude));
     }
     if let Some(place) = &message.location {
-        return Some(format!("[location: {}, {}]", place.latitude, place.longitude));
+        return Some(location_text(None, place.latitude, place.longitude));
     }
     if let Some(contact) = &message.contact {
         let name = full_name(Some(&contact.first_name), contact.last_name.as_ref()).unwrap_or_default();

@@ -6,23 +6,20 @@ use std::time::Duration;
 use axum::body::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
 use crate::bots::OpenedBot;
-use crate::intake::Intake;
-use crate::platform::{Platform, VerifiedBody};
+use crate::event_feed::{EventFeed, FeedEnd};
+use crate::platform::{Platform, VerifiedRequest};
+use crate::platform_calls::{CallFailure, CallRefusal};
 
-use super::api::{ApiError, Failure};
 use super::update::UpdateHead;
-use super::{ALLOWED_UPDATES, Telegram};
+use super::{ALLOWED_UPDATES, LABEL, Telegram};
 
 /// Time for which Telegram holds a poll while there are no updates.
 const HOLD_SECONDS: u64 = 30;
 /// Time limit of a poll.
-const PATIENCE: Duration = Duration::from_secs(HOLD_SECONDS + 10);
+const TIME_LIMIT: Duration = Duration::from_secs(HOLD_SECONDS + 10);
 const BATCH: u32 = 100;
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Serialize)]
 struct GetUpdates {
@@ -37,25 +34,26 @@ struct GetUpdates {
 /// A poll failed, or not all of its updates were stored. The reason has been logged.
 struct PollFailed;
 
-/// Polls until `stop`. The offset is in memory only: Telegram keeps unconfirmed updates, and an update that comes again
-/// after a restart has the same dedup key.
-pub(super) async fn fetch(telegram: &Telegram, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {
-    let mut offset = None;
-    let mut pause = FIRST_PAUSE;
+/// Polls until the feed is stopped or a poll fails. The offset is in memory only: Telegram keeps unconfirmed updates,
+/// and an update that comes again after a restart has the same dedup key.
+pub(super) async fn fetch(telegram: &Telegram, feed: &mut EventFeed) -> FeedEnd {
+    let (bot, stop) = (Arc::clone(&feed.bot), feed.stop.clone());
     while !stop.is_cancelled() {
+        let offset = feed.cursor().and_then(|offset| offset.parse().ok());
         // A dropped poll loses nothing, so stopping need not wait for its response.
-        let Some(polled) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else { return };
+        let Some(polled) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else {
+            return FeedEnd::Stopped;
+        };
         let kept = match polled {
-            Ok(updates) => keep(telegram, &bot, &intake, updates, &mut offset, &stop).await,
+            Ok(updates) => keep(telegram, feed, updates, offset).await,
             Err(broken) => Err(broken),
         };
-        if kept.is_ok() {
-            pause = FIRST_PAUSE;
-            continue;
+        match kept {
+            Ok(()) => feed.works(),
+            Err(PollFailed) => return FeedEnd::Failed,
         }
-        stop.run_until_cancelled(telegram.timepiece.after(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
+    FeedEnd::Stopped
 }
 
 async fn ask(
@@ -64,15 +62,15 @@ async fn ask(
     offset: Option<i64>,
 ) -> Result<Vec<Box<RawValue>>, PollFailed> {
     let params = GetUpdates { offset, timeout: HOLD_SECONDS, limit: BATCH, allowed_updates: ALLOWED_UPDATES };
-    telegram.call(bot, "getUpdates", &params, PATIENCE).await.map_err(|failure| {
+    telegram.call(bot, "getUpdates", &params, TIME_LIMIT).await.map_err(|failure| {
         match failure {
-            Failure::Refused(ApiError { code: 409, description, .. }) => {
+            CallFailure::Refused(CallRefusal { code: 409, description, .. }) => {
                 tracing::warn!(bot.id = %bot.id, "bot {} cannot poll because another client or a webhook takes its updates: {description}", bot.id);
             }
             // The token is checked now. If it is not valid, that is logged then.
-            Failure::Refused(refused) if refused.is_dead() => {}
+            failure if failure.is_credential_dead() => {}
             failure => {
-                tracing::warn!(bot.id = %bot.id, "could not poll updates of bot {}: {}", bot.id, failure.cause());
+                tracing::warn!(bot.id = %bot.id, "could not poll updates of bot {}: {}", bot.id, failure.cause(LABEL));
             }
         }
         PollFailed
@@ -82,15 +80,15 @@ async fn ask(
 /// Stores the updates in order. The offset passes an update only after it is stored.
 async fn keep(
     telegram: &Telegram,
-    bot: &Arc<OpenedBot>,
-    intake: &Intake,
+    feed: &mut EventFeed,
     updates: Vec<Box<RawValue>>,
-    offset: &mut Option<i64>,
-    stop: &CancellationToken,
+    offset: Option<i64>,
 ) -> Result<(), PollFailed> {
     let platform: Arc<dyn Platform> = Arc::new(telegram.clone());
+    let bot = &Arc::clone(&feed.bot);
+    let mut offset = offset.unwrap_or(i64::MIN);
     for update in updates {
-        if stop.is_cancelled() {
+        if feed.stop.is_cancelled() {
             return Ok(());
         }
         let Ok(head) = serde_json::from_str::<UpdateHead>(update.get()) else {
@@ -98,11 +96,10 @@ async fn keep(
             return Err(PollFailed);
         };
         let received = telegram.timepiece.now();
-        let body = Bytes::copy_from_slice(update.get().as_bytes());
-        let verified = VerifiedBody { body, received };
+        let verified = VerifiedRequest::fetched(Bytes::copy_from_slice(update.get().as_bytes()), received);
         match platform.normalize(bot, verified) {
             Ok(reading) => {
-                if let Err(fault) = intake.take(&platform, bot, reading, None).await {
+                if let Err(fault) = feed.intake.take(&platform, bot, reading, None).await {
                     tracing::error!(bot.id = %bot.id, update.id = head.update_id, "could not store an update: {fault}");
                     return Err(PollFailed);
                 }
@@ -111,7 +108,8 @@ async fn keep(
                 tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "skipped an update: {}", refusal.reason);
             }
         }
-        *offset = Some(head.update_id.saturating_add(1).max(offset.unwrap_or(i64::MIN)));
+        offset = offset.max(head.update_id.saturating_add(1));
+        feed.set_cursor(Some(offset.to_string()));
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::bots::OpenedBot;
 use crate::platform::{BotTrouble, EventDelivery, PlatformBot};
+use crate::platform_calls::CallFailure;
 
-use super::api::{ApiError, Failure};
-use super::{ALLOWED_UPDATES, TOKEN, Telegram, WEBHOOK_SECRET};
+use super::{ALLOWED_UPDATES, LABEL, TOKEN, Telegram, WEBHOOK_SECRET};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Number of webhook calls that Telegram may make at the same time. This is Telegram's own default.
 const CONNECTIONS: u32 = 40;
 
@@ -45,7 +45,7 @@ pub(super) async fn check_credentials(
         return Err(BotTrouble::Other("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
     let me: GetMeResult =
-        telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
+        telegram.call(draft, "getMe", &GetMe {}, TIME_LIMIT).await.map_err(|failure| trouble(&failure))?;
     if draft.setting("bot_user_id").is_some_and(|known| known != me.id.to_string()) {
         return Err(BotTrouble::Other(format!("this token belongs to another bot, whose id is {}", me.id)));
     }
@@ -57,14 +57,20 @@ pub(super) async fn check_credentials(
     Ok(PlatformBot { id: me.id.to_string(), settings })
 }
 
+/// Without a URL that Telegram can call, the bot must poll.
+pub(super) fn delivery(bot: &OpenedBot, door: Option<&str>) -> EventDelivery {
+    match door {
+        Some(_) if bot.setting("mode") != Some("poll") => EventDelivery::Webhook,
+        _ => EventDelivery::Polling,
+    }
+}
+
 pub(super) async fn register(
     telegram: &Telegram,
     bot: &OpenedBot,
     door: Option<&str>,
-) -> Result<EventDelivery, BotTrouble> {
-    // Without a URL that Telegram can call, the bot must poll.
-    let called = door.filter(|_| bot.setting("mode") != Some("poll"));
-    let registered = match called {
+) -> Result<(), BotTrouble> {
+    let registered = match door.filter(|_| delivery(bot, door) == EventDelivery::Webhook) {
         Some(url) => {
             let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
             // Without a secret, every webhook call would be refused.
@@ -76,27 +82,26 @@ pub(super) async fn register(
                 allowed_updates: ALLOWED_UPDATES,
                 max_connections: CONNECTIONS,
             };
-            telegram.call::<bool>(bot, "setWebhook", &params, PATIENCE).await
+            telegram.call::<bool>(bot, "setWebhook", &params, TIME_LIMIT).await
         }
         None => {
             let params = DeleteWebhook { drop_pending_updates: false };
-            telegram.call::<bool>(bot, "deleteWebhook", &params, PATIENCE).await
+            telegram.call::<bool>(bot, "deleteWebhook", &params, TIME_LIMIT).await
         }
     };
-    let how = if called.is_some() { EventDelivery::Pushed } else { EventDelivery::Fetched };
-    registered.map(|_| how).map_err(|failure| trouble(&failure))
+    registered.map(drop).map_err(|failure| trouble(&failure))
 }
 
-fn trouble(failure: &Failure) -> BotTrouble {
+fn trouble(failure: &CallFailure) -> BotTrouble {
     BotTrouble::Other(match failure {
-        Failure::Refused(refused) if refused.is_dead() => {
+        failure if failure.is_credential_dead() => {
             return BotTrouble::CredentialRefused("Telegram does not know this token".to_owned());
         }
-        Failure::Refused(ApiError { description, .. }) if !description.is_empty() => {
-            format!("Telegram refuses: {description}")
+        CallFailure::Refused(refused) if !refused.description.is_empty() => {
+            format!("Telegram refuses: {}", refused.description)
         }
-        Failure::Unreached(cause) => format!("Telegram cannot be reached: {cause}"),
-        Failure::Lost => "Telegram did not answer in time".to_owned(),
-        Failure::Refused(_) => failure.cause(),
+        CallFailure::Unreached(cause) => format!("Telegram cannot be reached: {cause}"),
+        CallFailure::Lost => "Telegram did not answer in time".to_owned(),
+        CallFailure::Refused(_) => failure.cause(LABEL),
     })
 }

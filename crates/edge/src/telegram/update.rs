@@ -5,17 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A string of the update, borrowed from its bytes unless it contains escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(super) struct UpdateText<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl std::ops::Deref for UpdateText<'_> {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
+use crate::platform::PayloadText as UpdateText;
 
 /// The id of an update. It is enough to confirm an update that cannot be parsed otherwise.
 #[derive(Deserialize)]
@@ -247,7 +237,7 @@ pub(super) struct Dice<'a> {
 /// `first [last]`; `None` if both are blank, as for deleted accounts.
 pub(super) fn full_name(first: Option<&UpdateText<'_>>, last: Option<&UpdateText<'_>>) -> Option<String> {
     let (first, last) = (first.map_or("", |name| name), last.map_or("", |name| name));
-    let name = if last.is_empty() { first.to_owned() } else { format!("{first} {last}") };
+    let name = if last.is_empty() { first.to_owned() } else { [first, " ", last].concat() };
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn upload(
     };
     let file = room_file(&record);
     if !chat.web.rooms.add_file(&room.id, file.clone()).await? {
-        store.remove(&record.id).await?;
+        store.remove(&record.instance, &record.id).await?;
         return Err(ChatProblem::TOO_MANY_FILES);
     }
     Ok(Json(shown(&file)))

@@ -90,22 +90,18 @@ fn arrival(
         lifetime: Some(REPLY_TOKEN_LIFE),
         uses: Uses::Left(1),
     };
+    let event = Event {
+        source: source(room),
+        message_id: Some(prompt.message.clone()),
+        reply_to_message_id: Some(prompt.message.clone()),
+        ..Event::default()
+    };
+    let dedup = DedupKey::from(format!("web:{}:press:{}", room.id, prompt.message));
     Ok(Arrival {
-        event: Event {
-            source: source(room),
-            message_id: Some(prompt.message.clone()),
-            reply_to_message_id: Some(prompt.message.clone()),
-            ..Event::default()
-        },
         capabilities: vec![capability],
-        dedup: DedupKey::from(format!("web:{}:press:{}", room.id, prompt.message)),
         addressed: true,
-        path: None,
-        references: Vec::new(),
         press: Some(PromptToken { prompt: prompt.prompt.clone(), option: option.clone() }),
-        forward: None,
-        album: None,
-        received,
+        ..Arrival::new(event, dedup, received)
     })
 }
 

@@ -341,18 +341,8 @@ fn arrival(
     if attached.is_empty() && event.command().is_some_and(|name| !name.is_empty()) {
         event.message_type = MessageType::Command;
     }
-    Arrival {
-        event,
-        capabilities: Vec::new(),
-        dedup: DedupKey::from(format!("web:{}:{nonce}", room.id)),
-        addressed: true,
-        path: None,
-        references,
-        press: None,
-        album: None,
-        forward: None,
-        received,
-    }
+    let dedup = DedupKey::from(format!("web:{}:{nonce}", room.id));
+    Arrival { addressed: true, references, ..Arrival::new(event, dedup, received) }
 }
 
 #[derive(Deserialize)]

@@ -4,16 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use edge::OpenedBot;
 use edge::platform::{
-    Arrival, BotTrouble, EventDelivery, InteractionAck, Moved, Platform, PlatformBot, Raw, Reading,
-    RequiredSecret, VerifiedBody, WebhookRefusal, once,
+    Arrival, BotField, BotTrouble, EventDelivery, InteractionAck, Moved, Platform, PlatformBot, Reading,
+    VerifiedRequest, WebhookRefusal, once,
 };
-use edge::{Intake, OpenedBot};
 use ledger::{BotRef, Decision, Discriminator, PrincipalPolicy, Subject};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, Descriptor, Event, Outcome, Source, session_key};
 use relay::{EgressResult, PermittedAction, StopRule};
-use tokio_util::sync::CancellationToken;
 use vault::{Credentials, Redemption};
 
 use crate::telegram::test_server::TestServer;
@@ -39,19 +38,19 @@ impl Platform for Pigeon {
         Descriptor::new("pigeon", "Pigeon")
     }
 
-    fn required_secrets(&self) -> &'static [RequiredSecret] {
+    fn fields(&self) -> &'static [BotField] {
         &[]
+    }
+
+    fn delivery(&self, _bot: &OpenedBot, _door: Option<&str>) -> EventDelivery {
+        EventDelivery::BuiltIn
     }
 
     async fn check_credentials(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         Err(BotTrouble::Other("not in these tests".to_owned()))
     }
 
-    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
-        Err(WebhookRefusal::unproven("not in these tests"))
-    }
-
-    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedRequest) -> Result<Reading, WebhookRefusal> {
         Ok(Reading::default())
     }
 
@@ -77,11 +76,9 @@ impl Platform for Pigeon {
         Outcome::sent("m1".into()).into()
     }
 
-    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
-        Ok(EventDelivery::Pushed)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<(), BotTrouble> {
+        Ok(())
     }
-
-    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
 }
 
 pub struct Fixture {
@@ -150,18 +147,8 @@ impl Fixture {
 
     pub fn arrival(&self, source: Source) -> Arrival {
         let number = self.told.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Arrival {
-            event: Event { text: format!("m{number}"), source, ..Event::default() },
-            capabilities: Vec::new(),
-            dedup: format!("d{number}").into(),
-            addressed: true,
-            path: None,
-            references: Vec::new(),
-            press: None,
-            album: None,
-            forward: None,
-            received: self.clock.now(),
-        }
+        let event = Event { text: format!("m{number}"), source, ..Event::default() };
+        Arrival { addressed: true, ..Arrival::new(event, format!("d{number}"), self.clock.now()) }
     }
 
     pub async fn takes(&self, reading: Reading) -> bool {

@@ -4,7 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod discord;
 mod passthrough;
 mod route_removal;
+mod slack;
 mod telegram;
+mod twilio;
+mod vector_checks;
 mod web;
+mod webhook;
+mod whatsapp;

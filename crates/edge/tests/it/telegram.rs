@@ -1,11 +1,12 @@
 //! The Telegram platform, tested with the vectors and with the stand-in.
 
 mod actors;
-mod health;
+mod business;
+pub mod health;
 mod intake;
 mod interactions;
 mod lookups;
-mod media;
+pub mod media;
 mod polling;
 mod quotas;
 mod registration;

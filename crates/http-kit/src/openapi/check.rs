@@ -58,28 +58,28 @@ fn check_operations(document: &Value, whole: &Value, operations: &[Operation]) -
     }
     let mut ids = BTreeSet::new();
     for (method, path, described) in described {
-        let mut complain = |what: &str| wrong.push(format!("{method} {path}: {what}"));
+        let mut field_error = |what: &str| wrong.push(format!("{method} {path}: {what}"));
         match operations.iter().find(|one| one.method == method && one.path == path) {
-            None => complain("is described but is not an operation"),
+            None => field_error("is described but is not an operation"),
             Some(operation) if operation.credential != asks_for_credential(described) => {
-                complain("`security` does not say whether it requires a credential");
+                field_error("`security` does not say whether it requires a credential");
             }
             Some(_) => {}
         }
         let id = described["operationId"].as_str().unwrap_or_default();
         if id.is_empty() || !ids.insert(id) {
-            complain("has no operationId of its own");
+            field_error("has no operationId of its own");
         }
         if described["summary"].as_str().is_none_or(str::is_empty) {
-            complain("has no summary");
+            field_error("has no summary");
         }
         let responses = described["responses"].as_object();
         if !responses.is_some_and(|all| all.keys().any(|status| status.starts_with(['1', '2', '3']))) {
-            complain("has no response for success");
+            field_error("has no response for success");
         }
         let named: BTreeSet<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
         if parameters(whole, described) != named {
-            complain("the parameters in its path are not those of its description");
+            field_error("the parameters in its path are not those of its description");
         }
     }
     wrong

@@ -128,7 +128,7 @@ impl AuthorLinks {
     pub(super) fn announce(&self, changed: &[ChangedPlace]) {
         for ChangedPlace { on, place, instance } in changed {
             self.roster.place_changed(on, place);
-            tracing::info!(bot.id = %on.bot, platform = %on.platform, instance.id = %instance, %place, "the owner of a place changed by a claim");
+            tracing::info!(bot.id = %on.bot, platform = %on.platform, instance.id = %instance, %place, "a claim changed the owner of a place");
         }
     }
 

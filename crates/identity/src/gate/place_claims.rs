@@ -95,6 +95,7 @@ impl PlaceClaims {
         let fronted = self.bots.use_bot(of, on).await?;
         if fronted == UseBotResult::Uses {
             self.links.roster().agent_changed(of);
+            self.links.roster().commands_changed(on);
         }
         Ok(fronted)
     }
@@ -113,17 +114,20 @@ impl PlaceClaims {
         let (agents, places) = self.bots.withdraw_tenant(on, tenant).await?;
         self.links.announce(&places);
         agents.iter().for_each(|agent| self.links.roster().agent_changed(agent));
+        self.links.roster().commands_changed(on);
         Ok(agents)
     }
 
     /// Ends what an agent has on shared bots, with its credentials and its inbox.
     pub(crate) async fn deprovision(&self, of: &InstanceId) -> Result<Deprovisioned, Fault> {
+        let used = self.links.roster().records().bots_used_by(of).await?;
         let ended = self.bots.deprovision(of).await?;
         for (platform, user) in &ended.authors {
             self.links.roster().author_changed(platform, user);
         }
         self.links.announce(&ended.places);
         self.links.roster().agent_changed(of);
+        used.iter().for_each(|on| self.links.roster().commands_changed(on));
         Ok(ended)
     }
 }

@@ -70,8 +70,7 @@ impl SenderAccess {
         source: &Source,
         is_routed: bool,
     ) -> Result<SenderVerdict, Fault> {
-        // The version is read before the decisions, so that a change in between is seen when a code is made.
-        let version = self.roster.bot_version(on);
+        let before = self.roster.read_mark();
         let decided = self.decisions(on, source).await?;
         if decided.denied {
             return Ok(SenderVerdict::Denied);
@@ -81,6 +80,8 @@ impl SenderAccess {
         if admitted || is_routed || decided.policy.is_open() {
             return Ok(SenderVerdict::Admitted);
         }
+        // The version from before the decisions, so that a change in between is seen when a code is made.
+        let version = self.roster.bot_version(on).min(before.version);
         Ok(Stranger::new(version, on, source).map_or(SenderVerdict::Denied, SenderVerdict::Stranger))
     }
 
@@ -101,7 +102,7 @@ impl SenderAccess {
         let user = user_id.clone().map(Subject::User);
         let chats = [chat_id, parent_chat_id].into_iter().flatten().cloned().map(Subject::Chat);
         let subjects: Vec<Subject> = user.into_iter().chain(chats).collect();
-        let SenderRecords { policy, decisions } = self.records.consult(on, &subjects).await?;
+        let SenderRecords { policy, decisions } = self.records.sender_records(on, &subjects).await?;
         let decided = |wanted: Decision, kind: &str| {
             let mut about = subjects.iter().zip(&decisions);
             about.any(|(subject, decision)| subject.kind() == kind && *decision == Some(wanted))

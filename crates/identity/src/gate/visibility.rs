@@ -1,11 +1,12 @@
 //! Visibility: an agent that claimed a place gets messages of others there only while an author linked to it can see
 //! the chat itself.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ledger::BotRef;
+use ledger::{BotRef, RouteTo};
 use posthouse_wire::{ChatId, InstanceId, Source, UserId};
 
 use super::authors::AuthorLinks;
@@ -15,14 +16,14 @@ use crate::roster_versions::RosterChange;
 
 /// How long an answer of the platform is used (relay contract section 18).
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Authors of one agent about whom the platform is asked for one chat.
+/// Authors of one agent about whom the platform is asked for one chat. For a thread, as many of the chat above it follow.
 const MOST_ASKED_ABOUT: u32 = 3;
 
 /// Asks the platform whether somebody can see a chat.
 #[async_trait]
 pub trait ChatVisibility: Send + Sync {
-    /// False also when the platform does not answer.
-    async fn sees(&self, on: &BotRef, user: &UserId, chat: &ChatId) -> bool;
+    /// Asked for a message to this agent. False also when the platform does not answer.
+    async fn sees(&self, of: &RouteTo, on: &BotRef, user: &UserId, chat: &ChatId) -> bool;
 }
 
 /// Decides by the platform's word. Clones share their cache.
@@ -49,23 +50,30 @@ impl Visibility {
 
     /// Whether an author who is linked to the agent can see the chat of this message. Without anybody to ask about, and
     /// without anybody to ask, nobody can.
-    pub async fn covers(&self, of: &InstanceId, on: &BotRef, source: &Source) -> Result<bool, Fault> {
-        // In a thread, the chat above it has the members.
-        let Some(chat) = source.parent_chat_id.as_ref().or(source.chat_id.as_ref()) else { return Ok(false) };
-        let key = (of.clone(), on.clone(), chat.clone());
+    pub async fn covers(&self, of: &RouteTo, on: &BotRef, source: &Source) -> Result<bool, Fault> {
+        // A thread may have fewer members than the chat above it, so the question is about the thread itself.
+        let Some(chat) = &source.chat_id else { return Ok(false) };
+        let agent = &of.instance;
+        let key = (agent.clone(), on.clone(), chat.clone());
         let roster = self.links.roster();
         if let Some(known) = roster.cached(&self.answers, &key) {
             return Ok(known);
         }
         let Some(chat_visibility) = self.chat_visibility.get() else { return Ok(false) };
         let read = roster.read_mark();
-        let witnesses = self.links.records().witnesses(of, on, chat, MOST_ASKED_ABOUT).await?;
-        let mut depends_on = vec![RosterChange::Agent(of.clone())];
-        depends_on
-            .extend(witnesses.iter().map(|user| RosterChange::Author(on.platform.clone(), user.clone())));
+        let mut authors: Vec<UserId> = Vec::new();
+        // In a new thread nobody was seen yet. Those who were seen in the chat above it may see it too.
+        for place in [Some(chat), source.parent_chat_id.as_ref()].into_iter().flatten() {
+            let found = self.links.records().linked_authors_near(agent, on, place, MOST_ASKED_ABOUT).await?;
+            authors.extend(found);
+        }
+        let mut known = HashSet::new();
+        authors.retain(|user| known.insert(user.clone()));
+        let mut depends_on = vec![RosterChange::Agent(agent.clone())];
+        depends_on.extend(authors.iter().map(|user| RosterChange::Author(on.platform.clone(), user.clone())));
         let mut visible = false;
-        for user in &witnesses {
-            if chat_visibility.sees(on, user, chat).await {
+        for user in &authors {
+            if chat_visibility.sees(of, on, user, chat).await {
                 visible = true;
                 break;
             }

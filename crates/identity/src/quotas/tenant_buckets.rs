@@ -1,8 +1,8 @@
 //! The buckets and sockets of one tenant and its agents.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use foldhash::HashMap;
 use ledger::LimitName;
 use posthouse_time::Instant;
 use posthouse_wire::InstanceId;
@@ -48,7 +48,7 @@ impl TenantBuckets {
             limits,
             limits_read: None,
             tenant: QuotaState::default(),
-            agents: HashMap::new(),
+            agents: HashMap::default(),
             left: 0,
             refused: 0,
             next_line: None,

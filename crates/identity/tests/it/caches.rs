@@ -1,6 +1,6 @@
 //! Caches of agents, access tokens and routes: a change invalidates only what it concerns, and does so at once.
 
-use identity::{Enrolment, EventOrigin};
+use identity::{Enrolment, EventOrigin, RosterChange};
 use ledger::{Discriminator, Owner};
 
 use crate::fixtures::{TestAgent, TestServer, bot, direct_chat};
@@ -105,4 +105,39 @@ async fn a_revocation_takes_effect_before_its_command_answers() {
         accounts.revoke(&heron.instance, identity::WhichCredentials::All).await.unwrap();
         assert!(server.owner_of(token).await.is_none());
     }
+}
+
+#[tokio::test]
+async fn commands_that_an_agent_announces_again_and_again_invalidate_nothing_of_the_bot() {
+    let server = TestServer::open().await;
+    // It begins to listen to notifications.
+    tokio::task::yield_now().await;
+    let heron = server.heron().await;
+    let ours = bot("telegram", "7001");
+    let source = direct_chat(&ours, "c1");
+    let routes = async || {
+        let origin = EventOrigin { source: &source, path: None };
+        server.identity.roster.route(&ours, origin).await.unwrap().unwrap();
+    };
+    let mut watch = server.identity.roster.watch();
+    let mut announces = async |round: u32| {
+        let manifest = format!(r#"[{{"name":"ask{}","description":"Ask"}}]"#, round % 2);
+        server.identity.accounts.keep_commands(&heron.instance, &ours, &manifest).await.unwrap();
+        // The change itself, and the notification of it when it has gone around.
+        for _ in 0..2 {
+            while watch.changed().await.unwrap() != RosterChange::Commands(ours.clone()) {}
+        }
+    };
+    // Notifications come around in order. After this, those of the enrolment have.
+    announces(1).await;
+    routes().await;
+    let before = server.identity.roster.change_count();
+    for round in 0..20 {
+        announces(round).await;
+    }
+    let reads = server.ledger.reads();
+    routes().await;
+    assert_eq!(server.ledger.reads(), reads);
+    assert_eq!(server.identity.roster.change_count(), before);
+    assert!(!server.identity.roster.bot_changed_since(before, &ours));
 }

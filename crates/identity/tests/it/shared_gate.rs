@@ -1,12 +1,12 @@
 //! The gate of a shared bot: the author decides first, then the place.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use identity::{ChatVisibility, EventOrigin, GateDecision, IncomingMessage, LinkResult};
 use ledger::{
     AdmittedTenant, AgentPrincipals, AuthorPolicy, BotRef, Created, Decision, Discriminator, RelevancePolicy,
-    Subject, UseBotResult,
+    RouteTo, Subject, UseBotResult,
 };
 use posthouse_wire::{ChatId, Source, UserId};
 
@@ -17,13 +17,15 @@ use crate::fixtures::{TestAgent, TestServer, bot, seconds};
 struct Members {
     sees: AtomicBool,
     asked: AtomicU32,
+    /// A private thread, which nobody sees.
+    private: OnceLock<ChatId>,
 }
 
 #[async_trait::async_trait]
 impl ChatVisibility for Members {
-    async fn sees(&self, _: &BotRef, _: &UserId, _: &ChatId) -> bool {
+    async fn sees(&self, _: &RouteTo, _: &BotRef, _: &UserId, chat: &ChatId) -> bool {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        self.sees.load(Ordering::SeqCst)
+        self.sees.load(Ordering::SeqCst) && self.private.get() != Some(chat)
     }
 }
 
@@ -192,6 +194,25 @@ async fn in_a_claimed_place_the_policy_the_platform_and_relevance_decide_about_u
     let access = shared.server.identity.gate.access();
     assert!(access.decide(&shared.on, &Subject::User("ann".into()), Decision::Denied).await.unwrap());
     assert_eq!(shared.gets(&group("ann", "c1"), true).await, "denied");
+}
+
+#[tokio::test]
+async fn messages_of_a_private_thread_reach_only_an_agent_whose_people_see_that_thread() {
+    let shared = Shared::open().await;
+    shared.link("ann", &shared.heron).await;
+    shared.gets(&group("ann", "c1"), true).await;
+    assert!(shared.claims(&shared.heron, "guild").await);
+    shared.policy(&shared.heron, AuthorPolicy::Any, &[]).await;
+    shared.members.private.set("t2".into()).unwrap();
+    let in_thread = |thread: &str| Source {
+        chat_type: "thread".to_owned(),
+        thread_id: Some(thread.into()),
+        parent_chat_id: Some("c1".into()),
+        ..group("eve", thread)
+    };
+    assert_eq!(shared.gets(&group("eve", "c1"), true).await, tenant(&shared.heron));
+    assert_eq!(shared.gets(&in_thread("t1"), true).await, tenant(&shared.heron));
+    assert_eq!(shared.gets(&in_thread("t2"), true).await, "not_visible");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ const PAIRING: &str = "SELECT platform, bot, kind, value, code, name, asked_by, 
 
 #[async_trait]
 impl Access for Sqlite {
-    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault> {
+    async fn sender_records(&self, on: &BotRef, about: &[Subject]) -> Result<SenderRecords, Fault> {
         let (on, about) = (on.clone(), about.to_vec());
         self.read(move |db| {
             let policy: Option<String> = db

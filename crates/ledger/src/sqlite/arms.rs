@@ -178,8 +178,9 @@ impl Arms for Sqlite {
         attempt: FireAttempt,
         now: Moment,
     ) -> Result<(), Fault> {
+        let owner = self.tenant_of(instance);
         let (instance, job, fire_at) = (instance.clone(), job.clone(), fire_at.clone());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             // A manual fire has no arm and therefore no schedule.
             NewLine::plain(instance.as_str(), job.as_str(), "", fire_at.text(), history::MANUAL, now)
                 .attempt(&attempt)
@@ -188,7 +189,7 @@ impl Arms for Sqlite {
         .await
     }
 
-    async fn census(&self) -> Result<(u64, u64), Fault> {
+    async fn count_by_state(&self) -> Result<(u64, u64), Fault> {
         self.read(|db| {
             let mut count = db.prepare_cached("SELECT count(*) FROM arms WHERE state = ?1")?;
             let mut of =

@@ -58,7 +58,7 @@ impl Bindings for Sqlite {
         self.read(move |db| agents_of_author(db, &on, &user)).await
     }
 
-    async fn witnesses(
+    async fn linked_authors_near(
         &self,
         of: &InstanceId,
         on: &BotRef,

@@ -2,6 +2,7 @@
 
 mod catch_up;
 mod data_prune;
+mod text_scores;
 
 use std::sync::Arc;
 
@@ -78,8 +79,13 @@ impl DataEntries for Sqlite {
             return Ok(DataFound::BadExpression("the expression cannot be read".to_owned()));
         }
         let now = self.timepiece.now();
-        let search = IndexSearch {
+        let words = match search.text {
+            TextQuery::Words(words) => Some(words),
+            TextQuery::Newest | TextQuery::Raw(_) => None,
+        };
+        let mut search = IndexSearch {
             expression,
+            words,
             any_tag: search.any_tag.map(|tags| serde_json::Value::from(tags).to_string()),
             before: search.before.map(|DataSeq(seq)| seq),
             now: now.millis(),
@@ -93,6 +99,13 @@ impl DataEntries for Sqlite {
             }
             match self.indexes.search(tenant.as_str(), search.clone()).await? {
                 IndexAnswer::Done(IndexHits::Hits(hits)) => return self.found(tenant, hits, now).await,
+                IndexAnswer::Done(IndexHits::RareWord(texts)) => {
+                    match self.best_by_text(tenant, texts, now, search.limit).await? {
+                        Some(found) => return Ok(found),
+                        // The texts cannot be scored here, so the index does it.
+                        None => search.words = None,
+                    }
+                }
                 IndexAnswer::Done(IndexHits::BadExpression(why)) => return Ok(DataFound::BadExpression(why)),
                 IndexAnswer::Done(IndexHits::TooSlow) => return Ok(DataFound::TooSlow),
                 IndexAnswer::TooMany => return Ok(DataFound::TooMany),
@@ -129,24 +142,24 @@ impl Sqlite {
     /// The entries that the index found. One that was deleted meanwhile is left out.
     async fn found(&self, tenant: &TenantId, hits: Vec<IndexHit>, now: Moment) -> Result<DataFound, Fault> {
         let of = tenant.clone();
-        self.read(move |db| {
-            let mut row_of = db.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM data
-                 WHERE seq = ?1 AND tenant = ?2 AND (expires IS NULL OR expires > ?3)"
-            ))?;
-            let mut found = FoundRows::default();
-            for hit in &hits {
-                let mut rows = row_of.query(params![hit.seq, of.as_str(), now.millis()])?;
-                if let Some(row) = rows.next()?
-                    && !found.add(row, hit.score)?
-                {
-                    return Ok(DataFound::TooLarge);
-                }
-            }
-            Ok(DataFound::Found(found.rows))
-        })
-        .await
+        self.read(move |db| found_rows(db, &of, &hits, now)).await
     }
+}
+
+fn found_rows(db: &Connection, of: &TenantId, hits: &[IndexHit], now: Moment) -> rusqlite::Result<DataFound> {
+    let mut row_of = db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM data WHERE seq = ?1 AND tenant = ?2 AND (expires IS NULL OR expires > ?3)"
+    ))?;
+    let mut found = FoundRows::default();
+    for hit in hits {
+        let mut rows = row_of.query(params![hit.seq, of.as_str(), now.millis()])?;
+        if let Some(row) = rows.next()?
+            && !found.add(row, hit.score)?
+        {
+            return Ok(DataFound::TooLarge);
+        }
+    }
+    Ok(DataFound::Found(found.rows))
 }
 
 /// Entries that were found, up to a number of bytes.

@@ -1,4 +1,4 @@
-//! Indexes of the data of tenants, for searching it.
+//! Search indexes of the data of tenants.
 //!
 //! Each tenant has an index of its own, so results, scores and speed depend on the tenant's own entries alone. An index
 //! is a file beside the ledger. It holds no text and nothing that the ledger does not have: an index that is missing,
@@ -8,8 +8,12 @@
 //! Work on an index runs on threads of its own, one piece at a time for each tenant, and tenants take turns. So the
 //! searches of one tenant never occupy more than one thread.
 
+mod bm25;
 mod index_file;
 mod index_queue;
+mod rare_word;
+mod tokenizer;
+mod word_counts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,8 +23,11 @@ use tokio::sync::oneshot;
 
 use self::index_queue::{IndexQueue, IndexWorkers};
 use crate::Fault;
+pub(super) use bm25::TextScore;
 pub(super) use index_file::{IndexHit, IndexHits, IndexRow, IndexSearch, IndexState, PruneTimes};
 pub(super) use index_queue::IndexPosition;
+pub(super) use rare_word::RareWordTexts;
+pub(super) use tokenizer::Tokenizer;
 
 /// The indexes of all tenants.
 pub(super) struct DataIndexes {
@@ -28,6 +35,7 @@ pub(super) struct DataIndexes {
     /// Declared after the queue; dropping it ends the threads.
     _workers: IndexWorkers,
     timepiece: Timepiece,
+    tokenizer: Arc<Tokenizer>,
 }
 
 /// A piece of work on an index, or why it was not done.
@@ -44,7 +52,12 @@ impl DataIndexes {
     pub(super) fn open(folder: Option<PathBuf>, timepiece: Timepiece) -> Result<Self, Fault> {
         let queue = Arc::new(IndexQueue::new(folder));
         let workers = IndexWorkers::start(&queue)?;
-        Ok(Self { queue, _workers: workers, timepiece })
+        Ok(Self { queue, _workers: workers, timepiece, tokenizer: Arc::default() })
+    }
+
+    /// The tokenizer of all indexes.
+    pub(super) fn tokenizer(&self) -> Arc<Tokenizer> {
+        Arc::clone(&self.tokenizer)
     }
 
     /// How far the index of a tenant is, as far as it is known without opening the file.
@@ -102,8 +115,8 @@ impl DataIndexes {
         tenant: &str,
         search: IndexSearch,
     ) -> Result<IndexAnswer<IndexHits>, Fault> {
-        let timepiece = self.timepiece.clone();
-        self.run(tenant, move |index| index.search(&search, &timepiece)).await
+        let (timepiece, tokenizer) = (self.timepiece.clone(), self.tokenizer());
+        self.run(tenant, move |index| index.search(&search, &tokenizer, &timepiece)).await
     }
 
     /// Deletes the index of a removed tenant.

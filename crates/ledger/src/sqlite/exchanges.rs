@@ -1,7 +1,7 @@
 //! SQL of exchanges: one row per question, open until it is answered, fails or times out.
 
 mod ending;
-mod looked_for;
+mod polled;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Exchanges for Sqlite {
         self.write_for(owner(&new.tenant), move |db| ask(db, &new, &receipt, most)).await
     }
 
-    async fn unask(
+    async fn delete_unsent_question(
         &self,
         tenant: &TenantId,
         correlation: &CorrelationId,
@@ -80,7 +80,7 @@ impl Exchanges for Sqlite {
     }
 
     async fn uncollected(&self, after: Option<i64>, at_most: u32) -> Result<Vec<(i64, Exchange)>, Fault> {
-        self.read(move |db| looked_for::open(db, after, at_most)).await
+        self.read(move |db| polled::open(db, after, at_most)).await
     }
 
     async fn overdue(
@@ -89,13 +89,13 @@ impl Exchanges for Sqlite {
         after: Option<i64>,
         at_most: u32,
     ) -> Result<Vec<(i64, Exchange)>, Fault> {
-        self.read(move |db| looked_for::overdue(db, since, after, at_most)).await
+        self.read(move |db| polled::overdue(db, since, after, at_most)).await
     }
 
     async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
         let owner = owner(tenant);
         let (tenant, correlation) = (tenant.clone(), correlation.clone());
-        self.write_for(owner, move |db| looked_for::stop(db, &tenant, &correlation)).await
+        self.write_for(owner, move |db| polled::stop(db, &tenant, &correlation)).await
     }
 
     async fn exchanges(

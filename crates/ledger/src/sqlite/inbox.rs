@@ -11,32 +11,33 @@ use posthouse_time::Moment;
 use posthouse_wire::{BotId, DedupKey, EntryId, InstanceId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::ledger_time::LedgerTime;
 use super::receipts::{self, CarriedReceipt};
 use super::{Sqlite, staleness};
-use crate::Fault;
 use crate::inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, Entry, FailedDelivery, Inbox,
     LimitReached, Seq, Sighting, Unread,
 };
 use crate::roster::BotRef;
+use crate::{EntryTurn, Fault};
 
 #[async_trait]
 impl Inbox for Sqlite {
     async fn append(&self, append: Append) -> Result<Appended, Fault> {
-        let (timepiece, counts) = (self.timepiece.clone(), Arc::clone(&self.inbox_counts));
-        let usage = Arc::clone(&self.usage);
+        let (timepiece, clock) = (self.timepiece.clone(), self.clock.clone());
+        let (counts, usage) = (Arc::clone(&self.inbox_counts), Arc::clone(&self.usage));
         let follower = self.follower.get().cloned();
         let (instance, event, forward) = (append.to.clone(), append.event.clone(), append.forward.clone());
         let (chat, references) = (append.chat.clone(), append.references.clone());
-        let album = append.album.clone();
+        let (album, turn) = (append.album.clone(), append.turn.clone());
         let stale = staleness::of_new(append.stale, &timepiece);
         let (appended, _) = self
             .write_then(
                 self.tenant_of(&instance),
-                move |db| store(db, &append, timepiece.now(), &counts, &usage),
+                move |db| store(db, &append, (timepiece.now(), clock.now()), &counts, &usage),
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
-                        hear(&Entry {
+                        hear(Entry {
                             id: id.clone(),
                             seq: *seq,
                             instance,
@@ -46,6 +47,7 @@ impl Inbox for Sqlite {
                             references,
                             album,
                             stale,
+                            turn,
                         });
                     }
                 },
@@ -69,16 +71,18 @@ impl Inbox for Sqlite {
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
+                let event = row.get_ref(4)?.as_blob()?;
                 Ok(Entry {
                     seq: Seq(row.get(0)?),
                     id: EntryId::from_bytes(row.get(1)?),
                     instance: of.clone(),
                     references: unlisted(row.get(2)?),
                     chat: row.get::<_, String>(3)?.into(),
-                    event: Bytes::from(row.get::<_, Vec<u8>>(4)?),
+                    event: Bytes::copy_from_slice(event),
                     album: row.get(5)?,
                     forward: row.get::<_, Option<Vec<u8>>>(6)?.map(Bytes::from),
                     stale: staleness::of_row(row, 7, now)?,
+                    turn: EntryTurn::of_stored(event),
                 })
             })?
             .collect()
@@ -122,19 +126,18 @@ impl Inbox for Sqlite {
         self.write_for(owner, move |db| {
             let now = timepiece.now();
             let mut gone = Unread::default();
-            // The position is nearly always known. If not, a separate query finds it, because RETURNING takes
-            // half as long again.
-            let mut find =
-                db.prepare_cached("SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2")?;
             let mut forget = db.prepare_cached(
-                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, forward = NULL, handed = ?3, ended = ?4
-                 WHERE seq = ?1 AND id = ?2 AND fate IS NULL",
+                "UPDATE entries SET fate='acknowledged',event=NULL,refs=NULL,forward=NULL,handed=?3,ended=?4 \
+                 WHERE seq=?1 AND id=?2 AND fate IS NULL",
             )?;
             for Acknowledgement { entry, handed, place } in &acknowledged {
                 let Some(id) = entry.bytes() else { continue };
+                // The position is nearly always known. If not, a separate query finds it, because RETURNING takes half as
+                // long again.
                 let found = match place {
                     Some((seq, size)) => Some((seq.0, *size)),
-                    None => find
+                    None => db
+                        .prepare_cached("SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2")?
                         .query_row(params![id, of.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
                         .optional()?,
                 };
@@ -192,10 +195,10 @@ impl Inbox for Sqlite {
         self.write(move |db| dead_letters::redrive(db, &entry)).await
     }
 
-    fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>) {
+    fn follow(&self, hear: Arc<dyn Fn(Entry) + Send + Sync>) {
         // One relay follows one ledger; a second one would deliver everything twice.
         if self.follower.set(hear).is_err() {
-            tracing::error!("ignored a second follower of the ledger");
+            tracing::error!("ignored a second callback for committed entries");
         }
     }
 }
@@ -204,12 +207,13 @@ impl Inbox for Sqlite {
 fn store(
     db: &Connection,
     append: &Append,
-    now: Moment,
+    now: (Moment, LedgerTime),
     counts: &counts::InboxCounts,
     usage: &super::usage::UsageSums,
 ) -> rusqlite::Result<(Appended, Option<Seq>)> {
+    let sender = append.sender.as_ref().map(counts::sender);
     let full = match usage.has_room_for(append.to.as_str()) {
-        true => counts.refusal(db, append)?,
+        true => counts.refusal(db, append, sender.as_deref())?,
         false => Some(LimitReached::Tenant),
     };
     if let Some(full) = full {
@@ -220,7 +224,7 @@ fn store(
         };
         return Ok((appended, None));
     }
-    let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.millis()));
+    let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.0.millis()));
     let bytes = id.bytes().expect("a minted id always has bytes");
     let receipt = match &append.receipt {
         None => None,
@@ -229,11 +233,11 @@ fn store(
             CarriedReceipt::Known(first) => return Ok((Appended::Known(first), None)),
         },
     };
-    let Some(seq) = insert(db, append, bytes, receipt, now)? else {
+    let Some(seq) = insert(db, append, sender.as_deref(), bytes, receipt, now)? else {
         let first = known(db, &append.platform, &append.bot, &append.dedup)?;
         return Ok((Appended::Known(first), None));
     };
-    counts.appended(append);
+    counts.appended(append, sender.as_deref());
     usage.entry(append.to.as_str(), 1, append.size());
     if let Some(sighting) = &append.sighting {
         sight(db, append, sighting)?;
@@ -245,42 +249,62 @@ fn store(
 fn insert(
     db: &Connection,
     append: &Append,
+    sender: Option<&str>,
     id: [u8; 16],
     receipt: Option<i64>,
-    now: Moment,
+    (now, counted): (Moment, LedgerTime),
 ) -> rusqlite::Result<Option<Seq>> {
     // A receipt recognises repeats itself, and for longer.
     let dedup = receipt.is_none().then(|| append.dedup.as_str());
     let (stale_after, stale_action) = staleness::entry_columns(append.stale);
-    let kept = db
-        .prepare_cached(
-            "INSERT INTO entries
-               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                refs, receipt, sender, album, forward, stale_at, stale_action)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14, ?15, ?16,
-                ledger_time() + ?17, ?18)
-             ON CONFLICT DO NOTHING",
+    let is_plain = receipt.is_none()
+        && append.references.is_empty()
+        && append.album.is_none()
+        && append.forward.is_none()
+        && stale_action.is_none();
+    // This runs for every message. So times are bound, because a call of `ledger_time()` costs more. The SQL text has no
+    // unneeded blanks, because it is hashed each time. The columns that most messages leave empty are not bound for them.
+    let (id, to, event) = (&id, append.to.as_str(), &append.event[..]);
+    let (platform, bot, chat) = (append.platform.as_str(), append.bot.as_str(), append.chat.as_str());
+    let message = append.message.as_ref().map(|message| message.as_str());
+    let (size, accepted) = (append.size(), append.accepted.millis());
+    let (counted, durable) = (counted.millis(), now.millis());
+    let kept = if is_plain {
+        db.prepare_cached(
+            "INSERT INTO entries(id,instance,platform,bot,chat,message,dedup,event,size,accepted,counted,durable,\
+             sender)VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            id, to, platform, bot, chat, message, dedup, event, size, accepted, counted, durable, sender,
+        ])?
+    } else {
+        db.prepare_cached(
+            "INSERT INTO entries(id,instance,platform,bot,chat,message,dedup,event,size,accepted,counted,durable,\
+             sender,refs,receipt,album,forward,stale_at,stale_action)\
+             VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             id,
-            append.to.as_str(),
-            append.platform.as_str(),
-            append.bot.as_str(),
-            append.chat.as_str(),
-            append.message.as_ref().map(|message| message.as_str()),
+            to,
+            platform,
+            bot,
+            chat,
+            message,
             dedup,
-            &append.event[..],
-            append.size(),
-            append.accepted.millis(),
-            now.millis(),
+            event,
+            size,
+            accepted,
+            counted,
+            durable,
+            sender,
             listed(&append.references),
             receipt,
-            append.sender.as_ref().map(counts::sender),
             append.album,
             append.forward.as_deref(),
-            stale_after,
+            stale_after.map(|after| counted + after),
             stale_action,
-        ])?;
+        ])?
+    };
     Ok((kept > 0).then(|| Seq(db.last_insert_rowid())))
 }
 

@@ -77,12 +77,15 @@ impl MediaRecords for Sqlite {
         .await
     }
 
-    async fn add_media_keys(&self, keys: Vec<MediaKey>, until: Moment) -> Result<(), Fault> {
-        self.write(move |db| {
+    async fn add_media_keys(&self, of: &InstanceId, keys: Vec<MediaKey>, until: Moment) -> Result<(), Fault> {
+        let of = of.clone();
+        self.write_for(self.tenant_of(&of), move |db| {
             for MediaKey { media, hash } in &keys {
                 let extended = db
-                    .prepare_cached("UPDATE media SET ends = max(ends, ledger_time_at(?2)) WHERE id = ?1")?
-                    .execute(params![media.as_str(), until.millis()])?;
+                    .prepare_cached(
+                        "UPDATE media SET ends = max(ends, ledger_time_at(?2)) WHERE id = ?1 AND instance = ?3",
+                    )?
+                    .execute(params![media.as_str(), until.millis(), of.as_str()])?;
                 if extended == 0 {
                     continue;
                 }
@@ -102,9 +105,14 @@ impl MediaRecords for Sqlite {
         .await
     }
 
-    async fn remove_media(&self, id: &MediaId) -> Result<(), Fault> {
-        let id = id.clone();
-        self.write(move |db| remove(db, &id)).await
+    async fn remove_media(&self, of: &InstanceId, id: &MediaId) -> Result<(), Fault> {
+        let (of, id) = (of.clone(), id.clone());
+        self.write_for(self.tenant_of(&of), move |db| {
+            db.prepare_cached("DELETE FROM media WHERE id = ?1 AND instance = ?2")?
+                .execute([id.as_str(), of.as_str()])
+                .map(drop)
+        })
+        .await
     }
 
     async fn files_to_delete(&self, at_most: u32) -> Result<Vec<MediaFile>, Fault> {

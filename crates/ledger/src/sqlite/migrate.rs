@@ -39,6 +39,11 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0030_skills.sql"),
     include_str!("migrations/0031_skill_approval.sql"),
     include_str!("migrations/0032_data.sql"),
+    include_str!("migrations/0033_event_feeds.sql"),
+    include_str!("migrations/0034_data_stores.sql"),
+    include_str!("migrations/0035_registered_commands.sql"),
+    include_str!("migrations/0036_person_chats.sql"),
+    include_str!("migrations/0037_skill_runs.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

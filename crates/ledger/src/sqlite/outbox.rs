@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, EntryId, GatewayId, Outcome, RequestId};
+use posthouse_wire::{ActionId, EntryId, GatewayId, InstanceId, Outcome, RequestId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sqlite;
@@ -55,6 +55,7 @@ impl Outbox for Sqlite {
 
     async fn finish(
         &self,
+        of: &InstanceId,
         action: &ActionId,
         outcome: &Outcome,
         posted: Option<Moment>,
@@ -62,7 +63,7 @@ impl Outbox for Sqlite {
     ) -> Result<(), Fault> {
         let (action, outcome, timepiece) = (action.bytes(), outcome.clone(), self.timepiece.clone());
         let called = called.map(str::to_owned);
-        self.write(move |db| {
+        self.write_for(self.tenant_of(of), move |db| {
             let text = serde_json::to_string(&outcome).expect("an outcome has only strings and flags");
             db.prepare_cached(
                 "UPDATE actions SET finished = ?2, posted = ?3, success = ?4, message = ?5, error = ?6, outcome = ?7, called = ?8,

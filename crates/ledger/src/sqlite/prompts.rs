@@ -68,15 +68,11 @@ impl Prompts for Sqlite {
         .await
     }
 
-    async fn press(
-        &self,
-        on: &BotRef,
-        chat: &ChatId,
-        message: &MessageId,
-        option: &PromptOptionId,
-    ) -> Result<bool, Fault> {
-        let (on, chat, message, option) = (on.clone(), chat.clone(), message.clone(), option.clone());
-        self.write(move |db| {
+    async fn press(&self, prompt: &ShownPrompt, option: &PromptOptionId) -> Result<bool, Fault> {
+        let owner = self.tenant_of(&prompt.instance);
+        let (on, chat, message) = (prompt.on.clone(), prompt.chat.clone(), prompt.message.clone());
+        let option = option.clone();
+        self.write_for(owner, move |db| {
             db.prepare_cached(
                 "UPDATE prompts SET pressed = ?5
                  WHERE platform = ?1 AND bot = ?2 AND chat = ?3 AND message = ?4 AND pressed IS NULL",

@@ -42,6 +42,9 @@ const FORMER_AGENTS: Duration = Duration::from_secs(180 * 24 * 3600);
 /// Time for which a deleted skill can be restored.
 const DELETED_SKILLS: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Retention of ended runs of skills.
+const RUNS: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Time for which repeats of an event are recognised even if its tenant has more history than its share.
 const REPEATS_OVER_SHARE: Duration = Duration::from_secs(3600);
 
@@ -56,7 +59,7 @@ const A_FEW: u32 = 50;
 /// Every statement walks an index from its oldest end and stops at the first row that is not due. A call that
 /// finds nothing is therefore cheap, however much is stored. Retention is counted in ledger time. `wall` is
 /// the time that dropped entries show to people.
-pub(super) fn a_little(
+pub(super) fn delete_some(
     db: &Connection,
     clock: &LedgerClock,
     usage: &UsageSums,
@@ -72,6 +75,7 @@ pub(super) fn a_little(
     let gone = [
         forgotten_repeats,
         late,
+        pass.forget(OLD_EVENT_ALIASES, for_repeats - REPEATS)?,
         pass.forget(OLD_ENTRIES, now - WEEK)?,
         pass.forget(OLD_DEAD_LETTERS, now - DEAD_LETTERS)?,
         pass.forget(FINISHED_REQUESTS, for_repeats - FINISHED)?,
@@ -93,6 +97,7 @@ pub(super) fn a_little(
         pass.forget(OLD_AUTHOR_PLACES, now - CONVERSATIONS)?,
         pass.forget(OLD_DIRECT_CHATS, now - CONVERSATIONS)?,
         pass.forget(OLD_PLACES, now - CONVERSATIONS)?,
+        pass.forget(OLD_PERSON_CHATS, now - CONVERSATIONS)?,
         pass.forget(ENDED_LINK_CODES, now)?,
         pass.forget(OLD_FIRE_REPEATS, for_repeats - REPEATS)?,
         pass.forget(OLD_FIRES, now - HISTORY)?,
@@ -104,6 +109,8 @@ pub(super) fn a_little(
         pass.forget(OLD_CAPABILITY_USES, now - WEEK)?,
         pass.forget(OLD_THREADS, now - CONVERSATIONS)?,
         pass.forget(OLD_FORMER_AGENTS, now - FORMER_AGENTS)?,
+        pass.forget_at_most(A_FEW, OLD_RUN_DISPATCHES, now - RUNS)?,
+        pass.forget_at_most(A_FEW, OLD_RUNS, now - RUNS)?,
     ];
     let skill_lines = pass.forget_at_most(A_FEW, OLD_DELETED_SKILLS, now - DELETED_SKILLS)?;
     let mut more = skill_lines == A_FEW as usize || gone.contains(&(A_LITTLE as usize));
@@ -188,6 +195,12 @@ const LATE: &str =
 const OLD_REPEATS: &str = "UPDATE entries SET dedup = NULL WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 0 AND counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_EVENT_ALIASES: &str = "DELETE FROM event_aliases WHERE (alias, bot, platform) IN
+    (SELECT alias, bot, platform FROM event_aliases WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_PERSON_CHATS: &str = "DELETE FROM person_chats WHERE (id, bot, platform) IN
+    (SELECT id, bot, platform FROM person_chats WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
 /// The newest row is never deleted: its number must not be used again, because a connected agent reads on
 /// from the last number it saw.
@@ -277,6 +290,10 @@ const OLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
 
 /// Replies are deleted with their receipt. Scheduled receipts stay, however old they are. The newest row is
 /// never deleted, because entries and alarms refer to receipts by key and a key must not be used again.
+const OLD_RUN_DISPATCHES: &str = "DELETE FROM skill_run_dispatches WHERE run IN
+    (SELECT id FROM skill_runs WHERE ended IS NOT NULL AND counted < ?1 ORDER BY counted LIMIT ?2)";
+const OLD_RUNS: &str = "DELETE FROM skill_runs WHERE (tenant, number) IN
+    (SELECT tenant, number FROM skill_runs WHERE ended IS NOT NULL AND counted < ?1 ORDER BY counted LIMIT ?2)";
 const OLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
     (SELECT key FROM receipts INDEXED BY receipts_age
      WHERE state <> 0 AND counted < ?1 AND key < (SELECT max(key) FROM receipts) ORDER BY counted LIMIT ?2)";
@@ -350,6 +367,8 @@ mod tests {
             ENDED_EXCHANGES,
             OLD_AUDIT_ENTRIES,
             OLD_DELETED_SKILLS,
+            OLD_RUN_DISPATCHES,
+            OLD_RUNS,
             crate::sqlite::data::ENDED_DATA,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();

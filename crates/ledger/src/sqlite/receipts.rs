@@ -128,9 +128,9 @@ impl Receipts for Sqlite {
         self.read(move |db| outgoing::waiting(db, &tenant, at_most)).await
     }
 
-    async fn bring_up(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault> {
+    async fn start_scheduled(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault> {
         let owner = self.tenant_of_receipt(key).await?;
-        self.write_for(owner, move |db| outgoing::bring_up(db, key, lease_until)).await
+        self.write_for(owner, move |db| outgoing::start_scheduled(db, key, lease_until)).await
     }
 
     async fn said(
@@ -143,7 +143,7 @@ impl Receipts for Sqlite {
         let owner = self.tenant_of(by);
         let (by, chat, to) = (by.clone(), chat.clone(), to.cloned());
         self.write_for(owner, move |db| {
-            let found = replies::spoken_of(db, &by, &chat, to.as_ref())?;
+            let found = replies::receipt_of_reply(db, &by, &chat, to.as_ref())?;
             if let Some(receipt) = found {
                 replies::keep(db, receipt, &reply)?;
             }

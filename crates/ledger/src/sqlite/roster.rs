@@ -188,6 +188,18 @@ impl Roster for Sqlite {
             .await
     }
 
+    async fn change_bot_settings(&self, on: &BotRef, changed: &str) -> Result<bool, Fault> {
+        let (on, changed) = (on.clone(), changed.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "UPDATE bots SET settings = json_patch(settings, ?3) WHERE platform = ?1 AND id = ?2",
+                [on.platform.as_str(), on.bot.as_str(), &changed],
+            )
+            .map(|rows| rows > 0)
+        })
+        .await
+    }
+
     async fn create_bot_with_secrets(
         &self,
         new: Bot,

@@ -41,7 +41,7 @@ impl ServerFacts for Sqlite {
                 // time since the last one.
                 clock.store(db)?;
                 let more = data::prune(db, &clock, now)?;
-                Ok(prune::a_little(db, &clock, &usage, now)? || more)
+                Ok(prune::delete_some(db, &clock, &usage, now)? || more)
             })
             .await?;
         self.forget_removed_indexes().await?;

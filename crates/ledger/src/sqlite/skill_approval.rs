@@ -5,11 +5,11 @@ use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, owner};
+use super::{Sqlite, owner, vault};
 use crate::Fault;
 use crate::skill_approval::{
     APPROVAL_KEYS, AddedApprovalKey, ApprovalKeyRecord, SKILL_AUDIT_ROWS, SkillApproval, SkillAuditEvent,
-    SkillAuditRow, SkillSettings, SkillSettingsChange,
+    SkillAuditRow, SkillSettings, SkillSettingsChange, StoreKind,
 };
 
 #[async_trait]
@@ -17,15 +17,19 @@ impl SkillApproval for Sqlite {
     async fn skill_settings(&self, of: &TenantId) -> Result<(SkillSettings, Vec<ApprovalKeyRecord>), Fault> {
         let of = of.clone();
         self.read(move |db| {
+            // Rows of earlier versions, and the defaults of the table, call the ledger `house`.
             let settings = db
                 .prepare_cached(
-                    "SELECT signed, agents_may_approve, store FROM skill_settings WHERE tenant = ?1",
+                    "SELECT signed, agents_may_approve, iif(store = 'house', 'ledger', store),
+                       iif(data_store = 'house', 'ledger', data_store)
+                     FROM skill_settings WHERE tenant = ?1",
                 )?
                 .query_row([of.as_str()], |row| {
                     Ok(SkillSettings {
                         signed: row.get(0)?,
                         agents_may_approve: row.get(1)?,
                         store: row.get(2)?,
+                        data_store: row.get(3)?,
                     })
                 })
                 .optional()?;
@@ -50,12 +54,28 @@ impl SkillApproval for Sqlite {
                 "INSERT INTO skill_settings (tenant) VALUES (?1) ON CONFLICT DO NOTHING",
                 [of.as_str()],
             )?;
+            for (kind, column, store) in [
+                (StoreKind::Skills, "store", &change.store),
+                (StoreKind::Data, "data_store", &change.data_store),
+            ] {
+                forget_secrets_of_another_store(db, &of, kind, column, store.as_deref())?;
+            }
             db.execute(
                 "UPDATE skill_settings SET signed = coalesce(?2, signed),
-                   agents_may_approve = coalesce(?3, agents_may_approve), store = coalesce(?4, store)
+                   agents_may_approve = coalesce(?3, agents_may_approve), store = coalesce(?4, store),
+                   data_store = coalesce(?5, data_store)
                  WHERE tenant = ?1",
-                params![of.as_str(), change.signed, change.agents_may_approve, change.store],
+                params![
+                    of.as_str(),
+                    change.signed,
+                    change.agents_may_approve,
+                    change.store,
+                    change.data_store
+                ],
             )?;
+            for (name, sealed) in &change.secrets {
+                vault::put_tenant_secret(db, &of, name, sealed)?;
+            }
             Ok(true)
         })
         .await
@@ -120,27 +140,7 @@ impl SkillApproval for Sqlite {
             if !exists(db, &tenant)? {
                 return Ok(());
             }
-            let last: i64 = db
-                .prepare_cached("SELECT coalesce(max(seq), 0) FROM skill_audit WHERE tenant = ?1")?
-                .query_row([tenant.as_str()], |row| row.get(0))?;
-            db.prepare_cached(
-                "INSERT INTO skill_audit (tenant, seq, at, event, skill, version, caller, key, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
-                tenant.as_str(),
-                last + 1,
-                row.at.millis(),
-                row.event.word(),
-                row.skill,
-                row.version,
-                row.caller,
-                row.key,
-                row.reason,
-            ])?;
-            db.prepare_cached("DELETE FROM skill_audit WHERE tenant = ?1 AND seq <= ?2")?
-                .execute(params![tenant.as_str(), last + 1 - SKILL_AUDIT_ROWS])
-                .map(drop)
+            add_audit_row(db, &tenant, &row)
         })
         .await
     }
@@ -164,12 +164,53 @@ impl SkillApproval for Sqlite {
     }
 }
 
+/// Adds a row to the audit log of a tenant, and deletes the oldest one if there are too many.
+pub(super) fn add_audit_row(db: &Connection, of: &TenantId, row: &SkillAuditRow) -> rusqlite::Result<()> {
+    let last: i64 = db
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM skill_audit WHERE tenant = ?1")?
+        .query_row([of.as_str()], |row| row.get(0))?;
+    db.prepare_cached(
+        "INSERT INTO skill_audit (tenant, seq, at, event, skill, version, caller, key, reason)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        of.as_str(),
+        last + 1,
+        row.at.millis(),
+        row.event.word(),
+        row.skill,
+        row.version,
+        row.caller,
+        row.key,
+        row.reason,
+    ])?;
+    db.prepare_cached("DELETE FROM skill_audit WHERE tenant = ?1 AND seq <= ?2")?
+        .execute(params![of.as_str(), last + 1 - SKILL_AUDIT_ROWS])
+        .map(drop)
+}
+
 /// Deletes everything that belongs to a tenant here.
 pub(super) fn remove_all(db: &Connection, of: &TenantId) -> rusqlite::Result<()> {
     for table in ["skill_settings", "approval_keys", "skill_audit"] {
         db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1"), [of.as_str()])?;
     }
     Ok(())
+}
+
+/// A secret belongs to its endpoint, so another endpoint must never get it.
+fn forget_secrets_of_another_store(
+    db: &Connection,
+    of: &TenantId,
+    kind: StoreKind,
+    column: &str,
+    store: Option<&str>,
+) -> rusqlite::Result<()> {
+    let Some(store) = store else { return Ok(()) };
+    let sql = format!(
+        "DELETE FROM tenant_secrets WHERE tenant = ?1 AND name GLOB ?2
+           AND EXISTS (SELECT 1 FROM skill_settings WHERE tenant = ?1 AND {column} <> ?3)"
+    );
+    db.execute(&sql, params![of.as_str(), kind.secret_name("*"), store]).map(drop)
 }
 
 fn exists(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {

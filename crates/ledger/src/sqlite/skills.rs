@@ -5,7 +5,7 @@ use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, owner};
+use super::{Sqlite, owner, skill_approval};
 use crate::Fault;
 use crate::skills::{
     DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
@@ -241,6 +241,9 @@ fn replace(
     let more = i64::from(current.is_none());
     if current.is_none_or(|(skill, _)| skill.record != new.record) {
         move_revision(db, of, now, more)?;
+    }
+    if let Some(row) = &new.audit {
+        skill_approval::add_audit_row(db, of, row)?;
     }
     Ok(ReplacedSkill::Replaced(SkillSeq(seq)))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::{Instant, Moment, Timepiece};
-use posthouse_wire::{EntryId, Event, InstanceId};
+use posthouse_wire::{EntryId, Event, InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
@@ -171,7 +171,8 @@ fn expire_one(
 ) -> rusqlite::Result<Option<ExpiredEntry>> {
     let waiting = db
         .prepare_cached(&format!(
-            "SELECT id, platform, bot, chat, event FROM entries
+            "SELECT id, platform, bot, chat, event,
+               (SELECT tenant FROM instances WHERE instances.id = entries.instance) FROM entries
              WHERE seq = ?1 AND {EXPIRING} AND stale_at <= ledger_time()"
         ))?
         .query_row([seq], |row| {
@@ -180,6 +181,7 @@ fn expire_one(
                 serde_json::from_slice::<Event>(&event).map(|event| event.source).unwrap_or_default();
             Ok(ExpiredEntry {
                 entry: EntryId::from_bytes(row.get(0)?),
+                tenant: row.get::<_, Option<String>>(5)?.map(TenantId::from),
                 instance: of.clone(),
                 on: BotRef {
                     platform: row.get::<_, String>(1)?.into(),

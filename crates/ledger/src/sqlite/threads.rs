@@ -67,15 +67,11 @@ impl Threads for Sqlite {
         .await
     }
 
-    async fn thread_named(
-        &self,
-        on: &BotRef,
-        chat: &ChatId,
-        thread: &ThreadId,
-        name: &str,
-    ) -> Result<(), Fault> {
-        let (on, chat, thread, name) = (on.clone(), chat.clone(), thread.clone(), name.to_owned());
-        self.write(move |db| {
+    async fn thread_named(&self, made: &MadeThread, name: &str) -> Result<(), Fault> {
+        let owner = self.tenant_of(&made.instance);
+        let (on, chat, thread) = (made.on.clone(), made.chat.clone(), made.thread.clone());
+        let name = name.to_owned();
+        self.write_for(owner, move |db| {
             db.prepare_cached(
                 "UPDATE made_threads SET renamed = 1
                  WHERE platform = ?1 AND bot = ?2 AND chat = ?3 AND thread = ?4 AND name <> ?5",

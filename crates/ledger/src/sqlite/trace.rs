@@ -81,7 +81,7 @@ fn entry_where(
             let mut steps = Vec::new();
             step(&mut steps, "accepted", row.get(6)?, None);
             step(&mut steps, "durable", row.get(7)?, None);
-            step(&mut steps, "handed to seat", row.get(8)?, None);
+            step(&mut steps, "sent to agent", row.get(8)?, None);
             let ending = match fate.as_deref() {
                 Some("dead") => "dead letter",
                 Some("dropped" | "unrouted") => "dropped",

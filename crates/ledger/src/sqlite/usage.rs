@@ -2,7 +2,7 @@
 //!
 //! Every change is counted in the transaction that makes it, which also writes the changed sums to
 //! `tenant_usage`. A rollback reverts them, too. The statements that run for every message report their
-//! changes themselves ([`count_for_agent`], [`count_for_tenant`]). Triggers on the writer's connection report
+//! changes themselves ([`count_for_tenant`]), or call `counted_fire`. Triggers on the writer's connection report
 //! all others. Writing to a table with triggers is expensive: for each statement SQLite then keeps a copy of
 //! every page that the statement changes, to undo it alone. In debug builds the sums are compared with a
 //! recount when the ledger is closed.
@@ -66,6 +66,13 @@ impl UsageSums {
             let change = StorageUse { bytes: row.get(1)?, rows, ..StorageUse::default() };
             sums.change(row.get_raw(0).as_str()?, change);
             Ok(true)
+        })?;
+        // Counts a new row of `fires` and returns its number, so that the INSERT itself counts the row.
+        let sums = Arc::clone(self);
+        db.create_scalar_function("counted_fire", 2, FunctionFlags::SQLITE_UTF8, move |row| {
+            let change = StorageUse { rows: [0, 0, 1], ..StorageUse::default() };
+            sums.change(row.get_raw(0).as_str()?, change);
+            row.get::<i64>(1)
         })?;
         let sums = Arc::clone(self);
         db.create_scalar_function(
@@ -311,18 +318,6 @@ impl Sqlite {
         .await
         .map(drop)
     }
-}
-
-/// Counts an insert for an agent, in the open transaction.
-pub(super) fn count_for_agent(
-    db: &Connection,
-    agent: &str,
-    bytes: i64,
-    rows: [i64; 3],
-) -> rusqlite::Result<()> {
-    let [entries, actions, fires] = rows;
-    db.prepare_cached("SELECT agent_storage(?1, ?2, ?3, ?4, ?5)")?
-        .query_row(params![agent, bytes, entries, actions, fires], |_| Ok(()))
 }
 
 /// Counts inserted bytes of a tenant, in the open transaction.

@@ -2,6 +2,7 @@
 
 mod capability_uses;
 mod server_keys;
+mod tenant_secrets;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -12,10 +13,10 @@ use posthouse_wire::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Sqlite, owner};
-use crate::Fault;
 use crate::vault::{
     CapabilityRecord, GatewayRecord, RedeemedCapability, Sealed, SealedSecret, Uses, VaultRecords,
 };
+use crate::{Fault, StoreKind};
 
 const GATEWAY: &str =
     "SELECT gateways.id, gateways.instance, instances.tenant, gateways.created, gateways.revoked
@@ -192,8 +193,52 @@ impl VaultRecords for Sqlite {
         .await
     }
 
-    async fn give_back(&self, capability: i64) -> Result<(), Fault> {
-        self.write(move |db| {
+    async fn holds_kind(&self, of: Option<&InstanceId>, kind: &CapabilityKind) -> Result<bool, Fault> {
+        let (of, kind) = (of.cloned(), kind.clone());
+        self.read(move |db| match &of {
+            Some(instance) => db
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM capability_keys WHERE instance = ?1 AND kind = ?2)",
+                )?
+                .query_row([instance.as_str(), kind.as_str()], |row| row.get(0)),
+            None => db
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM capabilities WHERE kind = ?1)")?
+                .query_row([kind.as_str()], |row| row.get(0)),
+        })
+        .await
+    }
+
+    async fn unbind(
+        &self,
+        instance: &InstanceId,
+        keys: &[SessionKey],
+        kind: &CapabilityKind,
+    ) -> Result<(), Fault> {
+        let (instance, keys, kind) = (instance.clone(), keys.to_vec(), kind.clone());
+        self.write_for(self.tenant_of(&instance), move |db| {
+            let mut unbind = db.prepare_cached(
+                "DELETE FROM capability_keys WHERE instance = ?1 AND session_key = ?2 AND kind = ?3
+                 RETURNING capability",
+            )?;
+            let mut forget = db.prepare_cached(
+                "DELETE FROM capabilities WHERE id = ?1
+                   AND NOT EXISTS (SELECT 1 FROM capability_keys WHERE capability = ?1)",
+            )?;
+            for key in &keys {
+                let unbound: Option<i64> = unbind
+                    .query_row([instance.as_str(), key.as_str(), kind.as_str()], |row| row.get(0))
+                    .optional()?;
+                if let Some(capability) = unbound {
+                    forget.execute([capability])?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn give_back(&self, tenant: &TenantId, capability: i64) -> Result<(), Fault> {
+        self.write_for(owner(tenant), move |db| {
             db.execute("UPDATE capabilities SET uses_left = uses_left + 1 WHERE id = ?1", [capability])
                 .map(drop)
         })
@@ -207,7 +252,7 @@ impl VaultRecords for Sqlite {
         if_absent: Sealed,
     ) -> Result<Option<Sealed>, Fault> {
         let (tenant, name) = (tenant.clone(), name.to_owned());
-        self.write(move |db| {
+        self.write_for(owner(&tenant), move |db| {
             db.execute(
                 "INSERT INTO tenant_secrets (tenant, name, key_id, blob)
                  SELECT id, ?2, ?3, ?4 FROM tenants WHERE id = ?1 ON CONFLICT DO NOTHING",
@@ -219,6 +264,28 @@ impl VaultRecords for Sqlite {
                 |row| sealed(row, 0),
             )
             .optional()
+        })
+        .await
+    }
+
+    async fn store_secrets(
+        &self,
+        tenant: &TenantId,
+        kind: StoreKind,
+        url: &str,
+    ) -> Result<Vec<(String, Sealed)>, Fault> {
+        let (tenant, names, url) = (tenant.clone(), kind.secret_name("*"), url.to_owned());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT name, key_id, blob FROM tenant_secrets WHERE tenant = ?1 AND name GLOB ?2
+                   AND EXISTS (SELECT 1 FROM skill_settings WHERE tenant = ?1
+                     AND CASE ?3 WHEN 'skill_store' THEN store ELSE data_store END = ?4)
+                 ORDER BY name",
+            )?
+            .query_map([tenant.as_str(), &names, kind.word(), &url], |row| {
+                Ok((row.get(0)?, sealed(row, 1)?))
+            })?
+            .collect()
         })
         .await
     }
@@ -360,6 +427,20 @@ pub(super) fn put_credential(
         "INSERT INTO credentials (platform, bot, name, key_id, blob) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (platform, bot, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
         params![platform.as_str(), bot.as_str(), name, sealed.key_id, sealed.blob],
+    )
+    .map(drop)
+}
+
+pub(super) fn put_tenant_secret(
+    db: &Connection,
+    tenant: &TenantId,
+    name: &str,
+    sealed: &Sealed,
+) -> rusqlite::Result<()> {
+    db.execute(
+        "INSERT INTO tenant_secrets (tenant, name, key_id, blob) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (tenant, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
+        params![tenant.as_str(), name, sealed.key_id, sealed.blob],
     )
     .map(drop)
 }

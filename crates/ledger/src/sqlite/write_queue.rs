@@ -1,13 +1,14 @@
-//! The queue of jobs for the writer, fair between tenants.
+//! Write queue: the jobs that wait for the writer, fair between tenants.
 //!
 //! Jobs that wait together are committed together, and every caller in a batch waits for the whole batch.
 //! Without limits, many jobs of one tenant would make the commits of all others slow. So tenants take turns,
 //! a batch holds a limited number of jobs of one tenant, and a tenant with too many waiting jobs has to wait
 //! before it can add another.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Semaphore;
 
@@ -45,16 +46,20 @@ struct WaitingJobs<J> {
 
 impl<J> WriteQueue<J> {
     pub fn new() -> Self {
-        let state = QueueState { owners: HashMap::new(), turns: VecDeque::new(), closed: false };
+        let state = QueueState { owners: HashMap::default(), turns: VecDeque::new(), closed: false };
         Self { state: Mutex::new(state), added: Condvar::new() }
     }
 
     /// Adds a job as soon as its owner has a place for it.
     pub async fn add(&self, owner: JobTenant, job: J) -> Result<(), Fault> {
-        let caller = PendingAdd { queue: self, owner, added: false };
-        let places = self.state.lock().enter(&caller.owner);
-        places.acquire().await.map_err(|_| Fault::Closed)?.forget();
-        caller.add(job)
+        let waits = self.state.lock().enter(&owner, job)?;
+        if let Some((job, places)) = waits {
+            let caller = PendingAdd { queue: self, owner, added: false };
+            places.acquire().await.map_err(|_| Fault::Closed)?.forget();
+            return caller.add(job);
+        }
+        self.added.notify_one();
+        Ok(())
     }
 
     /// Moves the next jobs into `batch`, and waits if there are none. False when the queue is closed and
@@ -94,14 +99,24 @@ impl<J> WriteQueue<J> {
 }
 
 impl<J> QueueState<J> {
-    fn enter(&mut self, owner: &JobTenant) -> Arc<Semaphore> {
+    /// Adds a job. If the queue of its tenant is full, returns the job with the semaphore to wait for; its caller is
+    /// already counted.
+    fn enter(&mut self, owner: &JobTenant, job: J) -> Result<Option<(J, Arc<Semaphore>)>, Fault> {
+        if self.closed {
+            return Err(Fault::Closed);
+        }
         let waiting = self.owners.entry(owner.clone()).or_insert_with(|| WaitingJobs {
             jobs: VecDeque::new(),
             callers: 0,
             places: Arc::new(Semaphore::new(WAITING)),
         });
         waiting.callers += 1;
-        Arc::clone(&waiting.places)
+        match waiting.places.try_acquire() {
+            Ok(place) => place.forget(),
+            Err(_) => return Ok(Some((job, Arc::clone(&waiting.places)))),
+        }
+        waiting.push(job, owner, &mut self.turns);
+        Ok(None)
     }
 
     fn leave(&mut self, owner: &JobTenant) {
@@ -142,13 +157,25 @@ impl<J> QueueState<J> {
         let Some(waiting) = self.owners.get_mut(owner) else { return false };
         batch.extend(waiting.jobs.pop_front());
         waiting.places.add_permits(1);
-        let has_more = !waiting.jobs.is_empty();
-        self.leave(owner);
-        has_more
+        waiting.callers -= 1;
+        if waiting.callers == 0 {
+            self.owners.remove(owner);
+            return false;
+        }
+        !waiting.jobs.is_empty()
     }
 }
 
-/// A caller with a job to add. If it goes away before it has added the job, it leaves nothing behind.
+impl<J> WaitingJobs<J> {
+    fn push(&mut self, job: J, owner: &JobTenant, turns: &mut VecDeque<JobTenant>) {
+        if self.jobs.is_empty() {
+            turns.push_back(owner.clone());
+        }
+        self.jobs.push_back(job);
+    }
+}
+
+/// A caller that waits for a place. If it is dropped before its job is added, it is no longer counted.
 struct PendingAdd<'a, J> {
     queue: &'a WriteQueue<J>,
     owner: JobTenant,
@@ -164,10 +191,7 @@ impl<J> PendingAdd<'_, J> {
         }
         let QueueState { owners, turns, .. } = &mut *state;
         let waiting = owners.get_mut(&self.owner).expect("an owner exists while it has a caller");
-        if waiting.jobs.is_empty() {
-            turns.push_back(self.owner.clone());
-        }
-        waiting.jobs.push_back(job);
+        waiting.push(job, &self.owner, turns);
         self.added = true;
         drop(state);
         self.queue.added.notify_one();

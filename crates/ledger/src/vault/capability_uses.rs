@@ -34,8 +34,9 @@ pub trait CapabilityUses: Send + Sync {
         entry: Option<&EntryId>,
         platform: &Platform,
     ) -> Result<i64, Fault>;
-    /// Records the end of a use.
-    async fn end_use(&self, number: i64, called: &str, outcome: &str) -> Result<(), Fault>;
+    /// Records the end of a use of this tenant.
+    async fn end_use(&self, tenant: &TenantId, number: i64, called: &str, outcome: &str)
+    -> Result<(), Fault>;
     /// The uses of an agent, the latest first, after this position in the list: the time of a use and its
     /// `position`.
     async fn credential_uses(

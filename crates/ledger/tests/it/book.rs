@@ -137,6 +137,7 @@ impl Book {
             sender: None,
             limits: InboxLimits::NONE,
             stale: None,
+            turn: Default::default(),
         }
     }
 

@@ -4,13 +4,17 @@ use std::sync::{Arc, mpsc};
 
 use futures_util::future::BoxFuture;
 use ledger::{
-    AgentPrincipals, Appended, AttemptOutcome, AuthorPolicy, Fault, Opened, Owner, RelevancePolicy, Sealed,
-    Seq, TokenHash,
+    AgentPrincipals, Appended, AttemptOutcome, AuthorPolicy, Fault, FireAttempt, MediaKey, Opened, Owner,
+    RelevancePolicy, Request, Sealed, Seq, TokenHash,
 };
 use parking_lot::Mutex;
-use posthouse_wire::InstanceId;
+use posthouse_wire::cron::FireAt;
+use posthouse_wire::{InstanceId, Outcome, TenantId};
 
 use crate::book::{Book, hours};
+use crate::media::file;
+use crate::outbox::{begins, request};
+use crate::prompts::{prompt, thread};
 use crate::rooms::{line, room};
 
 const HERON: &str = "inst_heron";
@@ -132,6 +136,106 @@ stories! {
         })
         .await;
         assert!(commits >= 4, "{commits} commits for {FLOOD} follow-ups");
+    }
+
+    async fn results_of_an_agents_actions_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let request = Request { instance: heron.clone(), ..request(&book, "r1") };
+        let (action, _) = begins(&book, request).await;
+        let commits = commits_of_a_flood(&book, &heron, |_| {
+            let (outbox, heron, action) = (book.ledger.outbox(), heron.clone(), action.clone());
+            Box::pin(async move { outbox.finish(&heron, &action, &Outcome::done(), None, None).await.unwrap() })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} results");
+    }
+
+    async fn ends_of_a_tenants_credential_uses_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let tenant: TenantId = "ten_acme".into();
+        let begun =
+            book.ledger.capability_uses().begin_bot_use(&tenant, &heron, None, &"telegram".into()).await.unwrap();
+        let commits = commits_of_a_flood(&book, &heron, |_| {
+            let (uses, tenant) = (book.ledger.capability_uses(), tenant.clone());
+            Box::pin(async move { uses.end_use(&tenant, begun, "getFile", "ok").await.unwrap() })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} uses");
+    }
+
+    async fn capability_uses_that_a_tenant_gets_back_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let vault = book.ledger.vault();
+            Box::pin(async move { vault.give_back(&"ten_acme".into(), number as i64).await.unwrap() })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} uses");
+    }
+
+    async fn presses_of_an_agents_prompts_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (prompts, shown) = (book.ledger.prompts(), prompt(&heron, "chat-1", &number.to_string()));
+            Box::pin(async move { assert!(!prompts.press(&shown, &"once".into()).await.unwrap()) })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} presses");
+    }
+
+    async fn names_for_an_agents_threads_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (threads, made) = (book.ledger.threads(), thread(&heron, &number.to_string(), "plans"));
+            Box::pin(async move { threads.thread_named(&made, "mine").await.unwrap() })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} names");
+    }
+
+    async fn keys_and_ends_of_an_agents_files_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (media, heron, until) = (book.ledger.media(), heron.clone(), book.clock.now() + hours(1));
+            let id = file(&heron, "acme", 1).id;
+            Box::pin(async move {
+                match number % 2 {
+                    0 => media.remove_media(&heron, &id).await.unwrap(),
+                    _ => {
+                        let key = MediaKey { media: id, hash: number.to_string() };
+                        media.add_media_keys(&heron, vec![key], until).await.unwrap();
+                    }
+                }
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} files");
+    }
+
+    async fn a_tenant_that_asks_for_its_secret_many_times_fills_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |_| {
+            let vault = book.ledger.vault();
+            let fresh = Sealed { key_id: "k1".to_owned(), blob: b"x".to_vec() };
+            Box::pin(async move {
+                assert!(vault.tenant_secret(&"ten_acme".into(), "delivery", fresh).await.unwrap().is_some());
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} requests");
+    }
+
+    async fn fires_by_hand_fill_no_commit_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let commits = commits_of_a_flood(&book, &heron, |number| {
+            let (arms, heron, now) = (book.ledger.arms(), heron.clone(), book.clock.now());
+            let time = FireAt::from_micros(now.millis() * 1000 + number as i64);
+            Box::pin(async move {
+                arms.note_fire(&heron, &"daily".into(), &time, FireAttempt::default(), now).await.unwrap();
+            })
+        })
+        .await;
+        assert!(commits >= 4, "{commits} commits for {FLOOD} fires");
     }
 
     async fn a_room_with_many_messages_fills_no_commit_alone(book) {

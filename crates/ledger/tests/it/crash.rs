@@ -52,6 +52,7 @@ async fn child_that_writes_until_it_is_killed() {
                         sender: None,
                         limits: InboxLimits::NONE,
                         stale: None,
+                        turn: Default::default(),
                     };
                     let kept = inbox.append(letter).await.unwrap();
                     let entry = kept.entry().cloned().unwrap();

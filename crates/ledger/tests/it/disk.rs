@@ -152,6 +152,7 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         sender: None,
                         limits: InboxLimits::NONE,
                         stale: None,
+                        turn: Default::default(),
                     };
                     inbox.append(letter).await.unwrap();
                 }

@@ -62,7 +62,7 @@ stories! {
         let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
             panic!("it is new")
         };
-        outbox.finish(&action, &Outcome::done(), None, None).await.unwrap();
+        outbox.finish(&HERON.into(), &action, &Outcome::done(), None, None).await.unwrap();
         outbox.begin(request(&book, "open")).await.unwrap();
         for wall in [START + days(100), START - days(100)] {
             book.clock.set(wall);
@@ -207,7 +207,7 @@ async fn whoever_was_cut_off_by_a_stop_has_ten_minutes_to_repeat_itself_whatever
     let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
         panic!("it is new")
     };
-    outbox.finish(&action, &Outcome::done(), None, None).await.unwrap();
+    outbox.finish(&HERON.into(), &action, &Outcome::done(), None, None).await.unwrap();
     outbox.begin(request(&book, "open")).await.unwrap();
     drop(outbox);
     let book = book.reopened_at(START + days(100)).await;

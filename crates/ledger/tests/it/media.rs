@@ -6,7 +6,7 @@ use posthouse_wire::{InstanceId, MediaFile, MediaId};
 use crate::book::{Book, days, hours, minutes};
 use crate::rooms::{line, room};
 
-fn file(of: &InstanceId, tenant: &str, size: i64) -> MediaRecord {
+pub fn file(of: &InstanceId, tenant: &str, size: i64) -> MediaRecord {
     MediaRecord {
         id: MediaId::mint(),
         file: MediaFile::mint(),
@@ -74,7 +74,7 @@ stories! {
         let nobody = file(&"inst_nobody".into(), "acme", 5);
         assert!(!media.keep_media(nobody.clone(), book.clock.now() + hours(1)).await.unwrap());
         assert_eq!(book.ledger.usage().media_of_agent(&nobody.instance), 0);
-        media.remove_media(&cat.id).await.unwrap();
+        media.remove_media(&heron, &cat.id).await.unwrap();
         assert_eq!((held(), used(&book)), ([0, 30], 30));
     }
 
@@ -88,7 +88,7 @@ stories! {
         let opens = async |key: MediaKey| media.media_of_key(&key).await.unwrap().is_some();
         book.winds(minutes(30));
         let until = book.clock.now() + hours(1);
-        media.add_media_keys(vec![key(&cat, "k1"), key(&file(&heron, "acme", 1), "k2")], until).await.unwrap();
+        media.add_media_keys(&heron, vec![key(&cat, "k1"), key(&file(&heron, "acme", 1), "k2")], until).await.unwrap();
         assert!(opens(key(&cat, "k1")).await);
         assert!(!opens(key(&cat, "k2")).await && !opens(key(&dog, "k1")).await);
         // The file lasts as long as its key.
@@ -98,7 +98,7 @@ stories! {
         assert!(!opens(key(&cat, "k1")).await, "the wall clock has passed its end");
         let later = book.clock.now() + hours(1);
         for number in 0..=KEYS_OF_A_FILE {
-            media.add_media_keys(vec![key(&cat, &format!("n{number}"))], later).await.unwrap();
+            media.add_media_keys(&heron, vec![key(&cat, &format!("n{number}"))], later).await.unwrap();
         }
         assert!(!opens(key(&cat, "n0")).await && opens(key(&cat, "n1")).await, "the oldest made room");
     }

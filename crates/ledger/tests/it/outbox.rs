@@ -32,7 +32,7 @@ stories! {
         let (action, answers) = begins(&book, request(&book, "r1")).await;
         assert_eq!(answers, None);
         let outcome = Outcome { message_id: Some("4711".into()), ..Outcome::done() };
-        outbox.finish(&action, &outcome, Some(book.clock.now()), None).await.unwrap();
+        outbox.finish(&HERON.into(), &action, &outcome, Some(book.clock.now()), None).await.unwrap();
         let again = outbox.begin(request(&book, "r1")).await.unwrap();
         assert_eq!(again, BeginOutcome::Finished { action, outcome });
     }
@@ -46,16 +46,16 @@ stories! {
     async fn a_refusal_is_an_answer_to_remember_too(book) {
         let (action, _) = begins(&book, request(&book, "r1")).await;
         let refused = Outcome { error: Some("chat not found".to_owned()), ..Outcome::default() };
-        book.ledger.outbox().finish(&action, &refused, None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &refused, None, None).await.unwrap();
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
         assert_eq!(again, BeginOutcome::Finished { action, outcome: refused });
     }
 
     async fn the_first_ending_is_the_one_that_counts(book) {
         let (action, _) = begins(&book, request(&book, "r1")).await;
-        book.ledger.outbox().finish(&action, &Outcome::done(), None, None).await.unwrap();
-        book.ledger.outbox().finish(&action, &Outcome::default(), None, None).await.unwrap();
-        book.ledger.outbox().finish(&"act_nonsense".into(), &Outcome::done(), None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &Outcome::done(), None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &Outcome::default(), None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &"act_nonsense".into(), &Outcome::done(), None, None).await.unwrap();
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
         assert_eq!(again, BeginOutcome::Finished { action, outcome: Outcome::done() });
     }

@@ -1,12 +1,13 @@
 use ledger::{
-    BotRef, MANIFESTS_OF_AN_AGENT, MadeThread, PROMPTS_OF_AN_AGENT, Removed, ShownPrompt, THREADS_OF_AN_AGENT,
+    AdmittedTenant, BotRef, MANIFESTS_OF_AN_AGENT, MadeThread, PROMPTS_OF_AN_AGENT, Removed, ShownPrompt,
+    THREADS_OF_AN_AGENT, UseBotResult,
 };
 use posthouse_wire::InstanceId;
 
 use crate::book::{days, hours, minutes, on};
 use crate::rooms::{line, room};
 
-fn prompt(of: &InstanceId, chat: &str, message: &str) -> ShownPrompt {
+pub fn prompt(of: &InstanceId, chat: &str, message: &str) -> ShownPrompt {
     ShownPrompt {
         on: on("tb"),
         chat: chat.into(),
@@ -18,7 +19,7 @@ fn prompt(of: &InstanceId, chat: &str, message: &str) -> ShownPrompt {
     }
 }
 
-fn thread(of: &InstanceId, thread: &str, name: &str) -> MadeThread {
+pub fn thread(of: &InstanceId, thread: &str, name: &str) -> MadeThread {
     MadeThread {
         on: on("tb"),
         chat: "chat-1".into(),
@@ -45,9 +46,9 @@ stories! {
             let found = prompts.prompt(&on(bot), &chat.into(), &message.into()).await.unwrap();
             assert_eq!(found, None, "{bot} {chat} {message}");
         }
-        assert!(prompts.press(&bot, &chat, &message, &"once".into()).await.unwrap());
-        assert!(!prompts.press(&bot, &chat, &message, &"deny".into()).await.unwrap(), "once");
-        assert!(!prompts.press(&bot, &chat, &"8".into(), &"deny".into()).await.unwrap());
+        assert!(prompts.press(&found, &"once".into()).await.unwrap());
+        assert!(!prompts.press(&found, &"deny".into()).await.unwrap(), "once");
+        assert!(!prompts.press(&prompt(&heron, "chat-1", "8"), &"deny".into()).await.unwrap());
         let shown = prompts.prompts_in(&bot, &chat).await.unwrap();
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].pressed, Some("once".into()));
@@ -78,15 +79,15 @@ stories! {
         let threads = book.ledger.threads();
         let (bot, chat, id) = (on("tb"), "chat-1".into(), "5".into());
         threads.made_thread(thread(&heron, "5", "plans")).await.unwrap();
-        threads.thread_named(&bot, &chat, &id, "plans").await.unwrap();
+        threads.thread_named(&thread(&heron, "5", "plans"), "plans").await.unwrap();
         assert!(!threads.thread(&bot, &chat, &id).await.unwrap().unwrap().renamed, "our own name");
-        threads.thread_named(&bot, &chat, &id, "mine").await.unwrap();
+        threads.thread_named(&thread(&heron, "5", "plans"), "mine").await.unwrap();
         assert!(threads.thread(&bot, &chat, &id).await.unwrap().unwrap().renamed);
         threads.made_thread(thread(&heron, "5", "again")).await.unwrap();
         assert_eq!(threads.thread(&bot, &chat, &id).await.unwrap(), Some(thread(&heron, "5", "again")));
         threads.made_thread(thread(&otter, "5", "stolen")).await.unwrap();
         assert_eq!(threads.thread(&bot, &chat, &id).await.unwrap(), Some(thread(&heron, "5", "again")));
-        threads.thread_named(&bot, &chat, &"6".into(), "unknown").await.unwrap();
+        threads.thread_named(&thread(&heron, "6", "plans"), "unknown").await.unwrap();
         for number in 0..=THREADS_OF_AN_AGENT {
             book.winds(minutes(1));
             threads.made_thread(thread(&heron, &format!("t{number}"), "x")).await.unwrap();
@@ -111,6 +112,34 @@ stories! {
         }
         assert!(!roster.keep_manifest(&heron, &on("one too many"), "[]").await.unwrap());
         assert!(roster.keep_manifest(&heron, &on("tb"), "[3]").await.unwrap(), "a known one still changes");
+    }
+
+    async fn announced_commands_count_while_their_agent_uses_the_bot_and_tenants_take_turns(book) {
+        let (heron, wren) = (book.enrols("acme", "heron").await, book.enrols("acme", "wren").await);
+        let (otter, crow) = (book.enrols("umbrella", "otter").await, book.enrols("rival", "crow").await);
+        book.bot("tb", true).await;
+        let (roster, bots) = (book.ledger.roster(), book.ledger.shared_bots());
+        for (agent, manifest) in [(&heron, "[1]"), (&wren, "[2]"), (&otter, "[3]"), (&crow, "[4]")] {
+            assert!(roster.keep_manifest(agent, &on("tb"), manifest).await.unwrap());
+        }
+        let announced = async |at_most: u32| -> Vec<String> {
+            let found = book.ledger.event_feeds().announced_commands(&on("tb"), at_most).await.unwrap();
+            found.into_iter().map(|one| one.manifest).collect()
+        };
+        assert!(announced(9).await.is_empty(), "nobody uses the bot");
+        book.routes("tb", "chat:1", &heron).await;
+        book.routes("tb", "chat:2", &heron).await;
+        book.routes("tb", "chat:3", &wren).await;
+        assert!(bots.admit_tenant(&on("tb"), &AdmittedTenant::Every).await.unwrap());
+        assert_eq!(bots.use_bot(&otter, &on("tb")).await.unwrap(), UseBotResult::Uses);
+        assert_eq!(announced(9).await, ["[1]", "[3]", "[2]"]);
+        assert_eq!(announced(2).await, ["[1]", "[3]"]);
+        for chat in ["chat:1", "chat:2"] {
+            let which = chat.parse().unwrap();
+            roster.remove_route(&on("tb").platform, &on("tb").bot, &which).await.unwrap();
+        }
+        bots.deprovision(&otter).await.unwrap();
+        assert_eq!(announced(9).await, ["[2]"]);
     }
 
     async fn what_an_agent_or_a_bot_had_shown_goes_with_it(book) {

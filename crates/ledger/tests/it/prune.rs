@@ -14,7 +14,7 @@ stories! {
         book.winds(hours(23));
         assert_eq!(book.prunes().await, 1);
         assert_eq!(book.unread(HERON).await, ["waiting"]);
-        assert_eq!(book.steps(&taken).await, ["accepted", "durable", "handed to seat", "acknowledged"]);
+        assert_eq!(book.steps(&taken).await, ["accepted", "durable", "sent to agent", "acknowledged"]);
         let again = book.ledger.inbox().append(book.letter(HERON, "taken")).await.unwrap();
         assert_eq!(again, Appended::Known(taken));
         assert!(book.ledger.roster().knows_chat(&HERON.into(), &on("tb"), &"chat-1".into()).await.unwrap());
@@ -87,7 +87,7 @@ stories! {
             panic!("it is new")
         };
         book.winds(minutes(5));
-        book.ledger.outbox().finish(&action, &Outcome::done(), None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &Outcome::done(), None, None).await.unwrap();
         book.winds(minutes(9));
         book.prunes().await;
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
@@ -133,7 +133,7 @@ stories! {
         let (id, _) = redeem(&book, "once").await.unwrap();
         assert!(redeem(&book, "once").await.is_none());
         book.prunes().await;
-        book.ledger.vault().give_back(id).await.unwrap();
+        book.ledger.vault().give_back(&"ten".into(), id).await.unwrap();
         assert!(redeem(&book, "once").await.is_some());
     }
 

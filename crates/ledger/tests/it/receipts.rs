@@ -264,6 +264,6 @@ async fn receipts_survive_the_server() {
         outgoing.iter().map(|out| (out.receipt.key, out.body.clone())).collect::<Vec<_>>(),
         [(queued, body("hello"))]
     );
-    let brought = receipts.bring_up(later, now + minutes(1)).await.unwrap().unwrap();
+    let brought = receipts.start_scheduled(later, now + minutes(1)).await.unwrap().unwrap();
     assert_eq!(brought.body, body("hello"));
 }

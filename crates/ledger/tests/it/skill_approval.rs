@@ -1,6 +1,9 @@
 //! Settings, approval keys and audit log of skills.
 
-use ledger::{AddedApprovalKey, Removed, SkillAuditEvent, SkillAuditRow, SkillSettings, SkillSettingsChange};
+use ledger::{
+    AddedApprovalKey, Removed, Sealed, SkillAuditEvent, SkillAuditRow, SkillSettings, SkillSettingsChange,
+    StoreKind,
+};
 use posthouse_time::Moment;
 
 fn row(number: i64) -> SkillAuditRow {
@@ -24,10 +27,54 @@ stories! {
         let signed = SkillSettingsChange { signed: Some(true), ..SkillSettingsChange::default() };
         assert!(records.change_skill_settings(&acme, signed.clone()).await.unwrap());
         assert!(!records.change_skill_settings(&nobody, signed).await.unwrap());
+        let of_new_row = records.skill_settings(&acme).await.unwrap().0;
+        assert_eq!((&*of_new_row.store, &*of_new_row.data_store), ("ledger", "ledger"), "stored as `house`");
         let store = SkillSettingsChange { store: Some("sqlite:/x".to_owned()), ..SkillSettingsChange::default() };
         assert!(records.change_skill_settings(&acme, store).await.unwrap());
-        let expected = SkillSettings { signed: true, agents_may_approve: false, store: "sqlite:/x".to_owned() };
+        let data = SkillSettingsChange { data_store: Some("sqlite:/y".to_owned()), ..SkillSettingsChange::default() };
+        assert!(records.change_skill_settings(&acme, data).await.unwrap());
+        let expected = SkillSettings {
+            signed: true,
+            agents_may_approve: false,
+            store: "sqlite:/x".to_owned(),
+            data_store: "sqlite:/y".to_owned(),
+        };
         assert_eq!(records.skill_settings(&acme).await.unwrap().0, expected);
+    }
+
+    async fn the_secrets_of_an_endpoint_go_with_it_and_belong_to_its_tenant(book) {
+        book.enrols("acme", "heron").await;
+        book.enrols("zen", "egret").await;
+        let (records, vault) = (book.ledger.skill_approval(), book.ledger.vault());
+        let (acme, zen) = ("ten_acme".into(), "ten_zen".into());
+        let sealed = |byte: u8| Sealed { key_id: "k".to_owned(), blob: vec![byte] };
+        let secret = |kind: StoreKind, byte: u8| vec![(kind.secret_name("hmac_secret"), sealed(byte))];
+        let store = |url: &str| SkillSettingsChange { store: Some(url.to_owned()), ..SkillSettingsChange::default() };
+        let (here, there) = ("https://a.example", "https://b.example");
+        let first = SkillSettingsChange { secrets: secret(StoreKind::Skills, 1), ..store(here) };
+        assert!(records.change_skill_settings(&acme, first).await.unwrap());
+        let data = SkillSettingsChange {
+            data_store: Some(here.to_owned()),
+            secrets: secret(StoreKind::Data, 2),
+            ..SkillSettingsChange::default()
+        };
+        assert!(records.change_skill_settings(&acme, data).await.unwrap());
+        let held = async |of, kind, url: &str| {
+            let held = vault.store_secrets(of, kind, url).await.unwrap();
+            held.into_iter().map(|(_, sealed)| sealed.blob[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(held(&acme, StoreKind::Skills, here).await, [1]);
+        assert_eq!(held(&acme, StoreKind::Skills, there).await, [0; 0], "a call to an earlier address gets none");
+        assert_eq!(held(&zen, StoreKind::Skills, here).await, [0; 0]);
+        // The same endpoint keeps its secrets, and gets new ones.
+        assert!(records.change_skill_settings(&acme, store(here)).await.unwrap());
+        assert_eq!(held(&acme, StoreKind::Skills, here).await, [1]);
+        let newer = SkillSettingsChange { secrets: secret(StoreKind::Skills, 3), ..SkillSettingsChange::default() };
+        assert!(records.change_skill_settings(&acme, newer).await.unwrap());
+        assert_eq!(held(&acme, StoreKind::Skills, here).await, [3]);
+        assert!(records.change_skill_settings(&acme, store(there)).await.unwrap());
+        assert_eq!(held(&acme, StoreKind::Skills, there).await, [0; 0]);
+        assert_eq!(held(&acme, StoreKind::Data, here).await, [2]);
     }
 
     async fn a_revoked_key_stays_revoked(book) {

@@ -1,7 +1,8 @@
 //! Skills of tenants: writes over what was read, history, deletion, revision, storage.
 
 use ledger::{
-    ReplacedSkill, RestoredSkill, SkillHistoryLine, SkillRecord, SkillReplacement, SkillSeq, StoredSkill,
+    ReplacedSkill, RestoredSkill, SkillAuditEvent, SkillAuditRow, SkillHistoryLine, SkillRecord,
+    SkillReplacement, SkillSeq, StoredSkill,
 };
 use posthouse_wire::TenantId;
 
@@ -33,7 +34,7 @@ fn text_as(book: &Book, name: &str, status: &str, text: &str) -> SkillReplacemen
         metadata: None,
     };
     let (body, changed_by) = (text.to_owned(), Some("ann".to_owned()));
-    SkillReplacement { record, body, previous_status: None, changed: now, changed_by }
+    SkillReplacement { record, body, previous_status: None, changed: now, changed_by, audit: None }
 }
 
 async fn replaces(
@@ -94,6 +95,27 @@ stories! {
         assert_eq!(missing, ReplacedSkill::Changed, "no such skill");
         let nobody: TenantId = "ten_nobody".into();
         assert_eq!(replaces(&book, &nobody, None, new()).await, ReplacedSkill::NoTenant);
+    }
+
+    async fn a_skill_and_its_audit_row_are_one_commit(book) {
+        book.tenant("acme").await;
+        let row = SkillAuditRow {
+            at: book.clock.now(),
+            event: SkillAuditEvent::Approved,
+            skill: "note".to_owned(),
+            version: Some(hash("one")[..12].to_owned()),
+            caller: "tenant:ten_acme".to_owned(),
+            key: None,
+            reason: None,
+        };
+        let new = || SkillReplacement { audit: Some(row.clone()), ..text_as(&book, "note", "Approved", "one") };
+        let log = async || book.ledger.skill_approval().skill_audit(&acme(), None, 10).await.unwrap();
+        let ReplacedSkill::Replaced(first) = replaces(&book, &acme(), None, new()).await else { panic!() };
+        assert_eq!(log().await, [(1, row.clone())]);
+        assert_eq!(replaces(&book, &acme(), None, new()).await, ReplacedSkill::Changed);
+        assert_eq!(log().await.len(), 1, "a write that does not happen has no row");
+        replaces(&book, &acme(), Some(first), new()).await;
+        assert_eq!(log().await.len(), 2);
     }
 
     async fn every_version_can_be_read_and_every_write_is_a_line_of_history(book) {

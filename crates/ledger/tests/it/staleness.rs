@@ -143,6 +143,37 @@ stories! {
         assert_eq!(policies.staleness(&on, &[chat], &heron).await.unwrap(), Some(own), "it stays");
     }
 
+    async fn the_position_of_a_feed_is_kept_with_its_bot(book) {
+        book.bot("tb", true).await;
+        let (on, feeds) = (on("tb"), book.ledger.event_feeds());
+        assert_eq!(feeds.feed_cursor(&on).await.unwrap(), None);
+        for position in ["7", "8"] {
+            feeds.save_feed_cursor(&on, Some(position)).await.unwrap();
+            assert_eq!(feeds.feed_cursor(&on).await.unwrap().as_deref(), Some(position));
+        }
+        feeds.save_feed_cursor(&on, None).await.unwrap();
+        assert_eq!(feeds.feed_cursor(&on).await.unwrap(), None);
+        feeds.save_feed_cursor(&on, Some("9")).await.unwrap();
+        book.ledger.roster().remove_bot(&on.platform, &on.bot).await.unwrap();
+        assert_eq!(feeds.feed_cursor(&on).await.unwrap(), None, "it goes with its bot");
+        feeds.save_feed_cursor(&on, Some("10")).await.unwrap();
+        assert_eq!(feeds.feed_cursor(&on).await.unwrap(), None, "and is not kept for a removed one");
+    }
+
+    async fn events_that_share_a_key_get_the_key_of_the_first_for_a_day(book) {
+        book.bot("tb", true).await;
+        let (here, feeds) = (on("tb"), book.ledger.event_feeds());
+        let shared = [posthouse_wire::DedupKey::from("c1:17")];
+        let first = async |key: &str| feeds.first_key(&here, &key.into(), &shared).await.unwrap().to_string();
+        assert_eq!(first("Ev1").await, "Ev1");
+        assert_eq!((first("Ev2").await, first("Ev1").await), ("Ev1".to_owned(), "Ev1".to_owned()));
+        let elsewhere = feeds.first_key(&on("other"), &"Ev3".into(), &shared).await.unwrap();
+        assert_eq!(elsewhere.as_str(), "Ev3", "keys of another bot do not count");
+        book.winds(days(2));
+        book.prunes().await;
+        assert_eq!(first("Ev4").await, "Ev4");
+    }
+
     async fn a_dead_bot_keeps_its_first_mark_until_its_credential_is_replaced_or_it_is_removed(book) {
         book.bot("tb", true).await;
         let on = on("tb");

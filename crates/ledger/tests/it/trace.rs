@@ -19,14 +19,14 @@ stories! {
         let replying = Request { reply_to: Some("m1".into()), ..request(&book, "r1") };
         let (action, _) = begins(&book, replying).await;
         let outcome = Outcome { message_id: Some("4711".into()), ..Outcome::done() };
-        book.ledger.outbox().finish(&action, &outcome, Some(book.clock.now()), None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &outcome, Some(book.clock.now()), None).await.unwrap();
 
         let story = book.ledger.traces().entry(&entry).await.unwrap().unwrap();
         let steps: Vec<_> = story.steps.iter().map(|step| (step.what, step.at)).collect();
         let expected = [
             ("accepted", start),
             ("durable", start),
-            ("handed to seat", handed),
+            ("sent to agent", handed),
             ("acknowledged", start + minutes(2)),
             ("answered", start + minutes(3)),
         ];
@@ -45,7 +45,7 @@ stories! {
     async fn a_failed_action_says_why_and_an_unfinished_one_says_nothing_more(book) {
         let (failed, _) = begins(&book, request(&book, "r1")).await;
         let refused = Outcome { error: Some("forbidden".to_owned()), ..Outcome::default() };
-        book.ledger.outbox().finish(&failed, &refused, None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &failed, &refused, None, None).await.unwrap();
         let story = book.ledger.traces().action(&failed).await.unwrap().unwrap();
         let last = story.steps.last().unwrap();
         assert_eq!((last.what, last.note.as_deref()), ("failed", Some("forbidden")));
@@ -60,7 +60,7 @@ stories! {
         book.keeps(HERON, "m2").await;
         let (action, _) = begins(&book, request(&book, "r1")).await;
         let outcome = Outcome { message_id: Some("4711".into()), ..Outcome::done() };
-        book.ledger.outbox().finish(&action, &outcome, None, None).await.unwrap();
+        book.ledger.outbox().finish(&HERON.into(), &action, &outcome, None, None).await.unwrap();
         let traces = book.ledger.traces();
         let (telegram, chat) = ("telegram".into(), "chat-1".into());
         let inbound = traces.message(&telegram, &chat, &"m1".into()).await.unwrap();

@@ -62,7 +62,7 @@ stories! {
         let running = uses().await;
         assert_eq!((running.len(), &running[0].entry, &running[0].outcome), (1, &Some(entry), &None));
         assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, Some(&action)).await.unwrap().is_none());
-        vault.end_use(used.number, "push", "ok").await.unwrap();
+        vault.end_use(&tenant, used.number, "push", "ok").await.unwrap();
         let ended = uses().await.remove(0);
         assert_eq!(ended.action, Some(action));
         assert_eq!((ended.called.as_deref(), ended.outcome.as_deref()), (Some("push"), Some("ok")));
@@ -71,9 +71,9 @@ stories! {
         book.winds(minutes(1));
         let of_heron = |id| Request { instance: heron.clone(), ..request(&book, id) };
         let (action, _) = begins(&book, of_heron("r1")).await;
-        outbox.finish(&action, &Outcome::done(), Some(book.clock.now()), Some("sendMessage x2")).await.unwrap();
+        outbox.finish(&heron, &action, &Outcome::done(), Some(book.clock.now()), Some("sendMessage x2")).await.unwrap();
         let (action, _) = begins(&book, of_heron("r2")).await;
-        outbox.finish(&action, &Outcome::failed("refused"), None, None).await.unwrap();
+        outbox.finish(&heron, &action, &Outcome::failed("refused"), None, None).await.unwrap();
         let uses = vault.credential_uses(&heron, None, 10).await.unwrap();
         assert_eq!(uses.len(), 2, "an action without a call used no credential");
         assert_eq!((uses[0].kind.as_str(), uses[0].called.as_deref()), ("telegram.bot", Some("sendMessage x2")));

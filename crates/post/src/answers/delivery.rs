@@ -82,7 +82,7 @@ impl Answers {
         correlation: &CorrelationId,
         receipt: ReceiptKey,
     ) -> Result<(), Fault> {
-        self.exchanges.unask(tenant, correlation, receipt).await?;
+        self.exchanges.delete_unsent_question(tenant, correlation, receipt).await?;
         self.waiters.notify(tenant, correlation);
         Ok(())
     }

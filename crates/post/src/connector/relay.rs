@@ -75,7 +75,7 @@ impl RelayConnector {
         }
         warnings.push(match self.relay.connections().is_settling(&instance.id) {
             true => "the agent has just connected and is given time to settle".to_owned(),
-            false => format!("the agent is connected and did not take it within {} ms", wait.as_millis()),
+            false => format!("the agent is connected and did not accept it within {} ms", wait.as_millis()),
         });
         Ok(warnings)
     }
@@ -91,7 +91,9 @@ impl MessageStorage for RelayConnector {
         let id = EntryId::mint(now.millis());
         let new_entry = NewEntry {
             forward: None,
-            event: event(&id, &dispatch.from, item, &chat, self.preamble, now),
+            event: event(&id, &dispatch.from, item, &chat, self.preamble, now)
+                .deliverable()
+                .expect("the server writes the platform, the chat and its type"),
             // Repeats are recognized by the receipt.
             dedup: id.as_str().into(),
             id: Some(id),
@@ -110,14 +112,10 @@ impl MessageStorage for RelayConnector {
         };
         let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
         // The relay calls the wake URL of an agent that is not connected.
-        let (entry, known) = match self.relay.inboxes().admit(&admitted, new_entry).await? {
+        let (entry, known) = match self.relay.inboxes().admit(&admitted, Box::new(new_entry)).await? {
             Admission::Kept(entry) => (entry, false),
             Admission::Known(entry) => (entry, true),
             Admission::Full(full) => return Err(Refused::InboxFull(full)),
-            // Our own events are always valid, so this is a fault of ours.
-            Admission::Undeliverable => {
-                return Err(ledger::Fault::Storage("our own event is not deliverable".to_owned()).into());
-            }
         };
         let receipt = DeliveryReceipt {
             delivered_at: at.millis(),

@@ -27,7 +27,7 @@ impl Dispatcher {
         item: &DispatchItem,
     ) -> Result<SentReceipt, Refused> {
         let attempt = self.holding(open.key, self.call(path, dispatch, item)).await;
-        let failure = match attempt.map_err(ConnectorError::discreet) {
+        let failure = match attempt.map_err(ConnectorError::without_url_paths) {
             Ok(SentReceipt::Woken(woken)) if woken.nothing_sent => {
                 return Ok(self.nothing_sent(open.key, path, woken).await?);
             }

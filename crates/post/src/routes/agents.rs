@@ -8,11 +8,11 @@ use http::request::Parts;
 use http_kit::{Fields, Problem, QueryReader, decode_cursor, opaque, unfit};
 use serde_json::{Value, json};
 
-use super::{Answer, Door, LONGEST_ADDRESS, problem};
+use super::{Answer, LONGEST_ADDRESS, PostApi, problem};
 use crate::Caller;
 use crate::requests::{DirectoryEntry, PAGE};
 
-pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+pub(crate) async fn list(State(door): State<PostApi>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
     let (after, limit) = (query.after(|name| Some(name.to_owned()))?, query.limit(PAGE)?);
@@ -22,7 +22,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
 }
 
 pub(crate) async fn show(
-    State(door): State<Door>,
+    State(door): State<PostApi>,
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {
@@ -36,7 +36,7 @@ pub(crate) async fn show(
     }
 }
 
-impl Door {
+impl PostApi {
     /// Lists the agents of the caller's tenant, or shows one, with the arguments of a tool.
     pub async fn agents(&self, by: &Caller, mut fields: Fields) -> Result<Value, Problem> {
         let directory = self.post.directory();
@@ -49,13 +49,13 @@ impl Door {
             Some(limit) => usize::try_from(limit)
                 .ok()
                 .filter(|limit| (1..=PAGE.largest).contains(limit))
-                .ok_or_else(|| fields.complain("limit", "must be a number from 1 to 200"))?,
+                .ok_or_else(|| fields.field_error("limit", "must be a number from 1 to 200"))?,
         };
         let after = match fields.optional_text("after")? {
             None => None,
             Some(cursor) => Some(
                 decode_cursor(&cursor)
-                    .ok_or_else(|| fields.complain("after", "is not the `next` of a page"))?,
+                    .ok_or_else(|| fields.field_error("after", "is not the `next` of a page"))?,
             ),
         };
         fields.end()?;

@@ -18,7 +18,7 @@ const DEEPEST_META: usize = 32;
 /// stays unread and is refused as unknown.
 pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
     let kind =
-        fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.complain("kind", "is missing"))?;
+        fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.field_error("kind", "is missing"))?;
     let text = match kind {
         PayloadKind::Augment => fields.text("content")?,
         PayloadKind::Template => fields.text("prompt")?,
@@ -37,13 +37,13 @@ pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
 fn read(mut fields: Fields) -> Result<Meta, Problem> {
     let dispatch_id = fields.text("dispatch_id")?;
     if !is_dispatch_id(&dispatch_id) {
-        return Err(fields.complain("dispatch_id", NO_ID));
+        return Err(fields.field_error("dispatch_id", NO_ID));
     }
     Ok(Meta {
         dispatch_id: DispatchId::from(dispatch_id),
         sent_at: fields
             .optional_millis("sent_at")?
-            .ok_or_else(|| fields.complain("sent_at", "is missing"))?,
+            .ok_or_else(|| fields.field_error("sent_at", "is missing"))?,
         origin: origin(fields.object("origin", "meta.origin.")?)?,
         event_type: fields.label_if_any("event_type", LONGEST_LABEL)?,
         correlation_id: fields.label_if_any("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
@@ -57,7 +57,7 @@ fn origin(mut fields: Fields) -> Result<PayloadOrigin, Problem> {
         entry_skill_name: fields.label_if_any("entry_skill_name", LONGEST_LABEL)?,
         trigger_kind: fields
             .optional_word("trigger_kind", trigger, TRIGGERS)?
-            .ok_or_else(|| fields.complain("trigger_kind", "is missing"))?,
+            .ok_or_else(|| fields.field_error("trigger_kind", "is missing"))?,
         caller_agent_id: fields.label_if_any("caller_agent_id", LONGEST_LABEL)?,
         rest: fields.rest(),
     })

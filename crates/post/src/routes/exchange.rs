@@ -15,19 +15,19 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::idempotency_key::NO_ID;
-use super::{Answer, Door, LONGEST_ADDRESS, problem, trigger};
+use super::{Answer, LONGEST_ADDRESS, PostApi, problem, trigger};
 use crate::Caller;
 use crate::answers::{is_recorded_id, read_position};
 use crate::dispatch::fresh_id;
 use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT, PAGE};
 
-pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
+pub(crate) async fn ask(State(door): State<PostApi>, request: Request) -> Answer {
     let (by, _, fields) = door.authenticate_and_read(request).await?;
     Ok(stands(door.ask(by, fields, None).await?))
 }
 
 pub(crate) async fn attach(
-    State(door): State<Door>,
+    State(door): State<PostApi>,
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {
@@ -43,7 +43,7 @@ pub(crate) async fn attach(
     }
 }
 
-pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+pub(crate) async fn list(State(door): State<PostApi>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
     let (after, limit) = (query.after(read_position)?, query.limit(PAGE)?);
@@ -52,7 +52,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     Ok(Json(opaque(questions.map(|query| question(&query)))).into_response())
 }
 
-impl Door {
+impl PostApi {
     /// Asks a question with the fields of an exchange, and waits for the answer.
     pub async fn ask(
         &self,
@@ -62,7 +62,7 @@ impl Door {
     ) -> Result<AskState, Problem> {
         let correlation_id = fields.optional_text("correlation_id")?;
         if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
-            return Err(fields.complain("correlation_id", NO_ID));
+            return Err(fields.field_error("correlation_id", NO_ID));
         }
         let id = CorrelationId::from(correlation_id.unwrap_or_else(|| fresh_id(self.now())));
         let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
@@ -76,6 +76,7 @@ impl Door {
             connectors: fields.optional_names("connectors")?,
             from: fields.optional_label("from", LONGEST_LABEL)?,
             trigger_kind: trigger(&by, &mut fields)?,
+            origin: None,
         };
         fields.end()?;
         let unless_given = default_wait.unwrap_or(LONGEST_WAIT);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::idempotency_key::idempotency_key;
-use super::{Answer, Door, LONGEST_ADDRESS, envelope, problem, trigger};
+use super::{Answer, LONGEST_ADDRESS, PostApi, envelope, problem, trigger};
 use crate::dispatch::fresh_id;
 use crate::requests::{
     ConnectorOutcome, DeliverCommand, DeliverOutcome, LONGEST_WAIT, NotifyCommand, NotifyOutcome,
@@ -18,12 +18,12 @@ use crate::requests::{
 };
 use crate::{Caller, Refused};
 
-pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
+pub(crate) async fn notify(State(door): State<PostApi>, request: Request) -> Answer {
     let (by, headers, fields) = door.authenticate_and_read(request).await?;
     Ok(Json(door.notify(by, idempotency_key(&headers)?, fields).await?).into_response())
 }
 
-pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
+pub(crate) async fn deliver(State(door): State<PostApi>, request: Request) -> Answer {
     let (by, _, mut fields) = door.authenticate_and_read(request).await?;
     let request = DeliverCommand {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
@@ -38,12 +38,12 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
-pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
+pub(crate) async fn wake(State(door): State<PostApi>, request: Request) -> Answer {
     let (by, headers, fields) = door.authenticate_and_read(request).await?;
     Ok(Json(door.wake(by, idempotency_key(&headers)?, fields).await?).into_response())
 }
 
-impl Door {
+impl PostApi {
     /// Sends a message with the fields of a notify.
     pub async fn notify(
         &self,

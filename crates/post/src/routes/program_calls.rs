@@ -5,7 +5,7 @@ use std::time::Duration;
 use http_kit::{Fields, Problem};
 use serde_json::{Map, Value};
 
-use super::{Door, exchange};
+use super::{PostApi, exchange};
 use crate::{Caller, Post};
 
 /// How long a tool waits for an answer if the caller does not say. Some clients give up after 30 s.
@@ -28,7 +28,7 @@ impl Post {
         call: ProgramCall,
         arguments: Map<String, Value>,
     ) -> Result<Value, Problem> {
-        let (door, fields) = (Door::new(self), Fields::of(arguments));
+        let (door, fields) = (PostApi::new(self), Fields::of(arguments));
         match call {
             ProgramCall::ListAgents => door.agents(&by, fields).await,
             ProgramCall::Notify => door.notify(by, None, fields).await,

@@ -12,11 +12,11 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::{Answer, Door, problem};
+use super::{Answer, PostApi, problem};
 use crate::receipt::sent;
 use crate::requests::{PAGE, ReceiptListing, ReceiptWithReplies, SentReceipt};
 
-pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+pub(crate) async fn list(State(door): State<PostApi>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
     let limit = query.limit(PAGE)?;
@@ -55,7 +55,7 @@ fn place(text: &str) -> Option<(DispatchId, Digest)> {
 }
 
 pub(crate) async fn show(
-    State(door): State<Door>,
+    State(door): State<PostApi>,
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {

@@ -5,7 +5,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 
-use super::{Answer, Door, problem, read_request_body};
+use super::{Answer, PostApi, problem, read_request_body};
 
 /// The largest length of a token. Real tokens are shorter.
 const LONGEST_TOKEN: usize = 128;
@@ -13,7 +13,7 @@ const LONGEST_TOKEN: usize = 128;
 const SIGNATURE: &str = "x-signature";
 
 pub(crate) async fn take(
-    State(door): State<Door>,
+    State(door): State<PostApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Answer {

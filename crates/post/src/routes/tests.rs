@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use self::test_server::TestServer;
 use http_kit::{Operation, openapi};
 
-use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, read_request_body};
+use super::{LARGEST_BODY, OPENAPI, OPERATIONS, PostApi, read_request_body};
 use crate::Refused;
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn an_answer_under_a_token_that_nobody_gave_out_is_for_nobody() {
 #[tokio::test]
 async fn work_is_seen_through_when_whoever_asked_for_it_hangs_up() {
     let server = TestServer::open().await;
-    let door = Door::new(&server.post);
+    let door = PostApi::new(&server.post);
     let (begins, begun) = oneshot::channel();
     let (goes_on, go_on) = oneshot::channel::<()>();
     let (ends, ended) = oneshot::channel();

@@ -319,7 +319,7 @@ impl Enrolled {
 
     async fn sits_and(&self, takes: bool) -> Seated {
         let settings = Settings::new(&self.server.url, self.gateway.clone(), self.secret.clone())
-            .fronting([AgentIdentity::new("post", "post")]);
+            .with_bots([AgentIdentity::new("post", "post")]);
         let transport = WebSocketTransport::new(settings).unwrap();
         let (sender, heard) = mpsc::unbounded_channel();
         let takes = watch::Sender::new(takes);

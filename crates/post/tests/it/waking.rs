@@ -103,7 +103,7 @@ async fn an_agent_that_is_connected_and_does_not_take_it_is_not_woken() {
     let response =
         wakes(&program, json!({ "agent_id": "heron@kitchen", "context": "1", "wait": 0.05 })).await;
     assert_eq!(response["woken"], false);
-    assert!(response["warnings"].to_string().contains("did not take it"), "{response}");
+    assert!(response["warnings"].to_string().contains("did not accept it"), "{response}");
     let response =
         wakes(&program, json!({ "agent_id": "heron@kitchen", "context": "2", "wait": 0.05 })).await;
     assert!(response["warnings"].to_string().contains("queued behind 1"), "{response}");

@@ -8,7 +8,7 @@ use posthouse_wire::Secret;
 
 use super::schedule::zone;
 use super::{ApiCredential, Chronos, Portal, Trigger};
-use crate::jobs::Terms;
+use crate::jobs::JobStoreSettings;
 use crate::verify::{Expected, FireVerifier, PerJobKey, PinnedKey, verifier};
 
 /// Cron settings of an agent, under the names that a stock agent uses.
@@ -81,9 +81,12 @@ impl Config {
     }
 
     /// Settings for opening a store, with the wall clock and the configured zone and inactivity.
-    pub fn terms(&self) -> Terms {
-        let terms = Terms::new(Timepiece::wall(), zone(self.timezone.as_deref()));
-        Terms { inactivity: self.inactivity.unwrap_or(terms.inactivity), ..terms }
+    pub fn store_settings(&self) -> JobStoreSettings {
+        let store_settings = JobStoreSettings::new(Timepiece::wall(), zone(self.timezone.as_deref()));
+        JobStoreSettings {
+            inactivity: self.inactivity.unwrap_or(store_settings.inactivity),
+            ..store_settings
+        }
     }
 
     /// Selects the trigger, without network calls. Unknown or incomplete settings select the ticker, with a
@@ -235,7 +238,9 @@ mod tests {
     fn a_store_is_opened_with_the_configured_patience() {
         let of = |seconds: &str| {
             let seconds = seconds.to_owned();
-            Config::read(|name| (name == "hermes_cron_timeout").then(|| seconds.clone())).terms().inactivity
+            Config::read(|name| (name == "hermes_cron_timeout").then(|| seconds.clone()))
+                .store_settings()
+                .inactivity
         };
         assert_eq!(of("30"), Duration::from_secs(30));
         assert_eq!(of("soon"), Duration::from_secs(600));

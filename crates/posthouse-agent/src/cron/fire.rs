@@ -125,7 +125,8 @@ impl Cron {
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.0.terms.timepiece.now().millis()).unwrap_or(Timestamp::UNIX_EPOCH)
+        Timestamp::from_millisecond(self.0.store_settings.timepiece.now().millis())
+            .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 

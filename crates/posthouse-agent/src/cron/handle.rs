@@ -18,7 +18,7 @@ use super::known_arms::KnownArms;
 use super::runner::{OnJob, Run};
 use super::{Chronos, Config, provider, ticker};
 use crate::adapter::JobRunner;
-use crate::jobs::{Fault, Job, JobChange, JobStore, NewJob, Terms};
+use crate::jobs::{Fault, Job, JobChange, JobStore, JobStoreSettings, NewJob};
 use crate::verify::FireVerifier;
 use crate::{ConnectionState, WebSocketTransport};
 
@@ -57,7 +57,7 @@ pub struct Cron(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub store: Arc<dyn JobStore>,
-    pub terms: Terms,
+    pub store_settings: JobStoreSettings,
     pub owner: String,
     pub trigger: Trigger,
     pub verifier: Option<Arc<dyn FireVerifier>>,
@@ -84,7 +84,7 @@ pub(super) struct Inner {
 /// Builder for [`Cron`].
 pub struct CronBuilder {
     store: Arc<dyn JobStore>,
-    terms: Terms,
+    store_settings: JobStoreSettings,
     owner: String,
     trigger: Trigger,
     verifier: Option<Arc<dyn FireVerifier>>,
@@ -93,16 +93,16 @@ pub struct CronBuilder {
 }
 
 impl Cron {
-    /// Uses `store`, with the terms that it was opened with.
-    pub fn builder(store: impl JobStore + 'static, terms: Terms) -> CronBuilder {
-        Self::over(Arc::new(store), terms)
+    /// Uses `store`, with the settings that it was opened with.
+    pub fn builder(store: impl JobStore + 'static, store_settings: JobStoreSettings) -> CronBuilder {
+        Self::over(Arc::new(store), store_settings)
     }
 
     /// Like [`builder`](Self::builder), for a shared store.
-    pub fn over(store: Arc<dyn JobStore>, terms: Terms) -> CronBuilder {
+    pub fn over(store: Arc<dyn JobStore>, store_settings: JobStoreSettings) -> CronBuilder {
         CronBuilder {
             store,
-            terms,
+            store_settings,
             owner: owner(),
             trigger: Trigger::Ticker,
             verifier: None,
@@ -137,7 +137,7 @@ impl Cron {
     pub async fn stop(&self) {
         self.0.closing.cancel();
         self.0.runs.close();
-        if self.0.terms.timepiece.within(self.0.grace, self.0.runs.wait()).await.is_err() {
+        if self.0.store_settings.timepiece.within(self.0.grace, self.0.runs.wait()).await.is_err() {
             tracing::warn!("stopping while {} runs are still in progress", self.0.runs.len());
             self.0.cut.cancel();
             let _ = tokio::time::timeout(FAREWELL, self.0.runs.wait()).await;
@@ -260,7 +260,7 @@ impl fmt::Debug for Cron {
 impl CronBuilder {
     /// Uses the trigger, verifier and limits that the configuration selects.
     pub fn configured(self, config: &Config) -> Self {
-        let choice = config.choose(&self.terms.timepiece);
+        let choice = config.choose(&self.store_settings.timepiece);
         Self { trigger: choice.trigger, verifier: choice.verifier, at_most: config.max_parallel_jobs, ..self }
     }
 
@@ -308,7 +308,7 @@ impl CronBuilder {
         });
         Cron(Arc::new(Inner {
             store: self.store,
-            terms: self.terms,
+            store_settings: self.store_settings,
             owner: self.owner,
             trigger: self.trigger,
             verifier: self.verifier,

@@ -13,7 +13,7 @@ use crate::jobs::{Missed, Policy};
 const MOST: usize = 1000;
 
 /// The times to run now for a job that was due at `first`, oldest first. Empty if the run is to be skipped.
-pub(super) fn made_up(
+pub(super) fn missed_runs(
     policy: &Policy,
     schedule: &Schedule,
     first: Timestamp,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn all_makes_up_for_every_time_inside_the_window_oldest_first() {
         for schedule in [every("every 10m"), every("*/10 * * * *")] {
-            let times = made_up(&policy(Missed::All, 1800), &schedule, at(10), at(65), ZONE);
+            let times = missed_runs(&policy(Missed::All, 1800), &schedule, at(10), at(65), ZONE);
             assert_eq!(times, [at(40), at(50), at(60)]);
             assert_eq!(start(&policy(Missed::All, 1800), &schedule, at(10), at(65), ZONE), Some(at(40)));
         }
@@ -145,16 +145,16 @@ mod tests {
     #[test]
     fn once_runs_under_the_time_that_was_due_and_starts_the_portal_at_the_latest() {
         let schedule = every("every 10m");
-        assert_eq!(made_up(&Policy::default(), &schedule, at(10), at(65), ZONE), [at(10)]);
+        assert_eq!(missed_runs(&Policy::default(), &schedule, at(10), at(65), ZONE), [at(10)]);
         assert_eq!(start(&Policy::default(), &schedule, at(10), at(65), ZONE), Some(at(60)));
     }
 
     #[test]
     fn skip_runs_what_is_late_by_less_than_the_window_and_else_waits_for_the_next() {
         let schedule = every("every 60m");
-        assert_eq!(made_up(&policy(Missed::Skip, 300), &schedule, at(60), at(64), ZONE), [at(60)]);
-        assert!(made_up(&policy(Missed::Skip, 300), &schedule, at(60), at(66), ZONE).is_empty());
-        assert!(made_up(&policy(Missed::Skip, 300), &every("30m"), at(30), at(40), ZONE).is_empty());
+        assert_eq!(missed_runs(&policy(Missed::Skip, 300), &schedule, at(60), at(64), ZONE), [at(60)]);
+        assert!(missed_runs(&policy(Missed::Skip, 300), &schedule, at(60), at(66), ZONE).is_empty());
+        assert!(missed_runs(&policy(Missed::Skip, 300), &every("30m"), at(30), at(40), ZONE).is_empty());
         let cron = every("0 * * * *");
         assert_eq!(start(&policy(Missed::Skip, 300), &cron, at(60), at(66), ZONE), Some(at(120)));
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_backlog_without_end_is_cut() {
         let year = at(525_600);
-        let times = made_up(&policy(Missed::All, u32::MAX), &every("* * * * *"), at(1), year, ZONE);
+        let times = missed_runs(&policy(Missed::All, u32::MAX), &every("* * * * *"), at(1), year, ZONE);
         assert_eq!((times.len(), times[0]), (1000, at(1)));
         let latest = start(&Policy::default(), &every("* * * * *"), at(1), year, ZONE);
         assert_eq!(latest, Some(year));

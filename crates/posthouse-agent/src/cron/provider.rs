@@ -59,7 +59,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
 
 /// Returns true when another round is due, and false if there will be none.
 async fn wait(cron: &Cron, round: &ReconcileResult, failures: u32) -> bool {
-    let timepiece = &cron.0.terms.timepiece;
+    let timepiece = &cron.0.store_settings.timepiece;
     let lapsed = async {
         match round.again {
             Some(again) => timepiece.until(Moment::from_millis(again.as_millisecond() + 1)).await,

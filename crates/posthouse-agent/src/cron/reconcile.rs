@@ -54,7 +54,7 @@ pub(super) async fn reconcile(cron: &Cron, chronos: &Chronos) -> ReconcileResult
     };
     let mut requests = Vec::with_capacity(jobs.len());
     for job in &jobs {
-        let request = arm_request(job, cron.now(), &cron.0.terms.zone);
+        let request = arm_request(job, cron.now(), &cron.0.store_settings.zone);
         if let ArmRequest::Leave { until } = &request {
             let mut round = round.lock();
             round.again = Some(round.again.map_or(*until, |again| again.min(*until)));

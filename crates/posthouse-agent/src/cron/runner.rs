@@ -54,7 +54,8 @@ impl Cron {
     /// Returns false if the job's next fire should not run right after this one.
     pub(super) async fn run(&self, claim: JobClaim) -> bool {
         let inner = &self.0;
-        let lease = ClaimLease::keep(Arc::clone(&inner.store), claim.clone(), inner.terms.timepiece.clone());
+        let lease =
+            ClaimLease::keep(Arc::clone(&inner.store), claim.clone(), inner.store_settings.timepiece.clone());
         let end = tokio::select! {
             biased;
             () = lease.lost() => RunEnd::Lost,
@@ -130,7 +131,7 @@ impl Cron {
                 Err(fault) => tracing::warn!(verb, %fault, "the job store failed; trying again"),
                 done => return done,
             }
-            self.0.terms.timepiece.after(pause).await;
+            self.0.store_settings.timepiece.after(pause).await;
         }
         ask().await
     }

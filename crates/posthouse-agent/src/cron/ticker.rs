@@ -26,7 +26,7 @@ pub(super) async fn tick(cron: &Cron, stop: &CancellationToken) {
             tracing::error!(%fault, "the ticker cannot read the due jobs");
             Sleep { next: None, longest: TROUBLED }
         });
-        let timepiece = &cron.0.terms.timepiece;
+        let timepiece = &cron.0.store_settings.timepiece;
         let next = async {
             match sleep.next {
                 Some(next) => timepiece.until(next).await,
@@ -69,11 +69,11 @@ async fn pass(cron: &Cron) -> Result<Sleep, Fault> {
 
 /// Claims a due job and starts it. False: it waits for another run and stays due.
 async fn begin(cron: &Cron, due: DueJob) -> Result<bool, Fault> {
-    let (now, zone) = (cron.now(), &cron.0.terms.zone);
+    let (now, zone) = (cron.now(), &cron.0.store_settings.zone);
     let job = due.job.id();
     let policy = due.job.policy();
     let times = match due.job.schedule(zone) {
-        Some(schedule) => missed::made_up(&policy, &schedule, due.fire_at, now, zone),
+        Some(schedule) => missed::missed_runs(&policy, &schedule, due.fire_at, now, zone),
         None => vec![due.fire_at],
     };
     let Some((first, rest)) = times.split_first() else {
@@ -125,7 +125,7 @@ async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
 
 /// Skips a run that is too late by the job's policy. The job waits for its next time; a one-shot has none.
 async fn pass_over(cron: &Cron, due: &DueJob, now: Timestamp) -> Result<(), Fault> {
-    let zone = &cron.0.terms.zone;
+    let zone = &cron.0.store_settings.zone;
     tracing::warn!(job.id = %due.job.id(), fire_at = %due.fire_at, "skipped a run that is too late");
     let schedule =
         due.job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), ScheduleKind::Once { .. }));

@@ -13,7 +13,7 @@ use posthouse_wire::id::JobId;
 
 use super::rules::RuleResult;
 use super::verbs::Backend;
-use super::{Fault, Job, Terms, Tick};
+use super::{Fault, Job, JobStoreSettings, Tick};
 use batch::Batch;
 use file::JobFile;
 
@@ -21,7 +21,7 @@ use file::JobFile;
 /// and the same way of writing (a temporary file, flushed, renamed over the old one).
 #[derive(Clone)]
 pub struct JsonFile {
-    terms: Terms,
+    store_settings: JobStoreSettings,
     file: Arc<JobFile>,
     batch: Arc<Batch>,
 }
@@ -29,9 +29,9 @@ pub struct JsonFile {
 impl JsonFile {
     /// Opens the store of the agent with this home folder. Missing files are created, readable by their
     /// owner only.
-    pub fn open(home: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
-        let file = Arc::new(JobFile::open(&home.as_ref().join("cron"), terms.clone())?);
-        Ok(Self { terms, batch: Arc::new(Batch::new(Arc::clone(&file))), file })
+    pub fn open(home: impl AsRef<Path>, store_settings: JobStoreSettings) -> Result<Self, Fault> {
+        let file = Arc::new(JobFile::open(&home.as_ref().join("cron"), store_settings.clone())?);
+        Ok(Self { store_settings, batch: Arc::new(Batch::new(Arc::clone(&file))), file })
     }
 
     /// Reading needs no lock, because the file is replaced as a whole.
@@ -45,8 +45,8 @@ impl JsonFile {
 }
 
 impl Backend for JsonFile {
-    fn terms(&self) -> &Terms {
-        &self.terms
+    fn store_settings(&self) -> &JobStoreSettings {
+        &self.store_settings
     }
 
     async fn insert(&self, job: Job) -> Result<(), Fault> {

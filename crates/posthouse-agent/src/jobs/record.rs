@@ -1,6 +1,6 @@
 //! Job record: the stock agent's fields, and ours in one field of their own.
 
-mod ours;
+mod added_fields;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::cron::schedule::{Schedule, iso, read_iso};
 
-pub use ours::Skipped;
-pub(super) use ours::{FireClaim, LEASE};
+pub use added_fields::Skipped;
+pub(super) use added_fields::{FireClaim, LEASE};
 
 /// One job. Unknown fields are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,12 +102,12 @@ impl Job {
 
     /// Policy for late and overlapping fires.
     pub fn policy(&self) -> Policy {
-        ours::policy(self)
+        added_fields::policy(self)
     }
 
     /// The latest fires that were skipped because a run was in progress, oldest first.
     pub fn skipped(&self) -> Vec<Skipped> {
-        ours::skipped(self)
+        added_fields::skipped(self)
     }
 
     /// Any field of the record, as stored.

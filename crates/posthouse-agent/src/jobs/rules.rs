@@ -3,7 +3,7 @@
 
 mod due;
 mod fire;
-mod life;
+mod lifecycle;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use crate::cron::schedule::{Schedule, ScheduleKind};
 pub use due::DueJob;
 pub(super) use due::due;
 pub(super) use fire::{ClaimRequest, claim, dispatch, mark, renew};
-pub(super) use life::{create, pause, resume, run_now, update};
+pub(super) use lifecycle::{create, pause, resume, run_now, update};
 
 /// The result of a rule, and what happens to the record.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::rules::{RecordChange, RuleResult};
 use super::verbs::Backend;
-use super::{Fault, Job, Terms, Tick};
+use super::{Fault, Job, JobStoreSettings, Tick};
 
 /// Longest wait for the lock of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ const SCHEMA: &str = "
 /// version of the record that was read, so only one of several claimants succeeds.
 #[derive(Clone)]
 pub struct SqliteFile {
-    terms: Terms,
+    store_settings: JobStoreSettings,
     path: PathBuf,
     db: Arc<Mutex<Connection>>,
 }
@@ -43,7 +43,7 @@ struct JobRow {
 
 impl SqliteFile {
     /// Opens the store. A missing file is created, readable by its owner only.
-    pub fn open(path: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
+    pub fn open(path: impl AsRef<Path>, store_settings: JobStoreSettings) -> Result<Self, Fault> {
         let path = path.as_ref().to_owned();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -56,7 +56,7 @@ impl SqliteFile {
         // A claim must survive a power failure, because somebody acts on it.
         db.pragma_update(None, "synchronous", "FULL")?;
         db.execute_batch(SCHEMA)?;
-        Ok(Self { terms, path, db: Arc::new(Mutex::new(db)) })
+        Ok(Self { store_settings, path, db: Arc::new(Mutex::new(db)) })
     }
 
     async fn with<T: Send + 'static>(
@@ -70,8 +70,8 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn terms(&self) -> &Terms {
-        &self.terms
+    fn store_settings(&self) -> &JobStoreSettings {
+        &self.store_settings
     }
 
     async fn insert(&self, job: Job) -> Result<(), Fault> {

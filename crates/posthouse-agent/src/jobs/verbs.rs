@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use super::rules::{self, ClaimRequest, RecordChange, RuleResult};
 use super::{
-    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, MarkResult, NewJob,
-    RunOutcome, Terms, Tick,
+    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, JobStoreSettings,
+    MarkResult, NewJob, RunOutcome, Tick,
 };
 
 /// Storage of records. A rule may be called more than once: it is called again if the record was changed by
 /// another process meanwhile.
 pub(super) trait Backend: Send + Sync + 'static {
-    fn terms(&self) -> &Terms;
+    fn store_settings(&self) -> &JobStoreSettings;
 
     fn insert(&self, job: Job) -> impl Future<Output = Result<(), Fault>> + Send;
 
@@ -40,8 +40,8 @@ pub(super) trait Backend: Send + Sync + 'static {
 #[async_trait]
 impl<B: Backend> JobStore for B {
     async fn create(&self, new: NewJob) -> Result<Job, Fault> {
-        let now = self.terms().now();
-        let job = rules::create(&new, &mint_id(now), now, self.terms())?;
+        let now = self.store_settings().now();
+        let job = rules::create(&new, &mint_id(now), now, self.store_settings())?;
         self.insert(job.clone()).await?;
         Ok(job)
     }
@@ -55,20 +55,25 @@ impl<B: Backend> JobStore for B {
     }
 
     async fn update(&self, job: &JobId, change: JobChange) -> Result<Option<Job>, Fault> {
-        let terms = self.terms().clone();
-        let changed = self.edit(job, move |job| kept(rules::update(job, &change, terms.now(), &terms)));
+        let store_settings = self.store_settings().clone();
+        let changed = self
+            .edit(job, move |job| kept(rules::update(job, &change, store_settings.now(), &store_settings)));
         changed.await?.transpose()
     }
 
     async fn pause(&self, job: &JobId, reason: Option<&str>) -> Result<Option<Job>, Fault> {
-        let (terms, reason) = (self.terms().clone(), reason.map(str::to_owned));
-        let paused = move |job: &Job| kept(Ok(rules::pause(job, reason.as_deref(), terms.now(), &terms)));
+        let (store_settings, reason) = (self.store_settings().clone(), reason.map(str::to_owned));
+        let paused = move |job: &Job| {
+            kept(Ok(rules::pause(job, reason.as_deref(), store_settings.now(), &store_settings)))
+        };
         self.edit(job, paused).await?.transpose()
     }
 
     async fn resume(&self, job: &JobId) -> Result<Option<Job>, Fault> {
-        let terms = self.terms().clone();
-        self.edit(job, move |job| kept(rules::resume(job, terms.now(), &terms))).await?.transpose()
+        let store_settings = self.store_settings().clone();
+        self.edit(job, move |job| kept(rules::resume(job, store_settings.now(), &store_settings)))
+            .await?
+            .transpose()
     }
 
     async fn remove(&self, job: &JobId) -> Result<bool, Fault> {
@@ -77,8 +82,10 @@ impl<B: Backend> JobStore for B {
     }
 
     async fn run_now(&self, job: &JobId) -> Result<Option<Job>, Fault> {
-        let terms = self.terms().clone();
-        self.edit(job, move |job| kept(Ok(rules::run_now(job, terms.now(), &terms)))).await?.transpose()
+        let store_settings = self.store_settings().clone();
+        self.edit(job, move |job| kept(Ok(rules::run_now(job, store_settings.now(), &store_settings))))
+            .await?
+            .transpose()
     }
 
     async fn claim(
@@ -87,37 +94,42 @@ impl<B: Backend> JobStore for B {
         fire_at: Option<Timestamp>,
         owner: &str,
     ) -> Result<ClaimResult, Fault> {
-        let terms = self.terms().clone();
-        let token = mint(terms.now()).simple().to_string();
+        let store_settings = self.store_settings().clone();
+        let token = mint(store_settings.now()).simple().to_string();
         let request = ClaimRequest { fire_at: fire_at.map(whole_micros), owner: owner.to_owned(), token };
-        let claimed = self.edit(job, move |job| rules::claim(job, &request, terms.now(), &terms)).await?;
+        let claimed = self
+            .edit(job, move |job| rules::claim(job, &request, store_settings.now(), &store_settings))
+            .await?;
         Ok(claimed.unwrap_or(ClaimResult::Refused(ClaimRefusal::Gone)))
     }
 
     async fn renew(&self, claim: &JobClaim) -> Result<bool, Fault> {
-        let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
-        let renewed = self.edit(&job, move |job| rules::renew(job, &claim, terms.now(), &terms)).await?;
+        let (store_settings, job, claim) = (self.store_settings().clone(), claim.job.id(), claim.clone());
+        let renewed = self
+            .edit(&job, move |job| rules::renew(job, &claim, store_settings.now(), &store_settings))
+            .await?;
         Ok(renewed.unwrap_or(false))
     }
 
     async fn dispatch(&self, claim: &JobClaim) -> Result<bool, Fault> {
-        let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
-        let dispatched = self.edit(&job, move |job| rules::dispatch(job, &claim, &terms)).await?;
+        let (store_settings, job, claim) = (self.store_settings().clone(), claim.job.id(), claim.clone());
+        let dispatched = self.edit(&job, move |job| rules::dispatch(job, &claim, &store_settings)).await?;
         Ok(dispatched.unwrap_or(false))
     }
 
     async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<MarkResult, Fault> {
-        let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
-        let marked =
-            self.edit(&job, move |job| rules::mark(job, &claim, &outcome, terms.now(), &terms)).await?;
+        let (store_settings, job, claim) = (self.store_settings().clone(), claim.job.id(), claim.clone());
+        let marked = self
+            .edit(&job, move |job| rules::mark(job, &claim, &outcome, store_settings.now(), &store_settings))
+            .await?;
         Ok(marked.unwrap_or(MarkResult::Fenced))
     }
 
     async fn due(&self, owner: &str) -> Result<Vec<DueJob>, Fault> {
-        let (terms, owner) = (self.terms().clone(), owner.to_owned());
+        let (store_settings, owner) = (self.store_settings().clone(), owner.to_owned());
         self.scan(move |job| {
-            let now = terms.now();
-            rules::due(job, &mint_id(now), &owner, now, &terms)
+            let now = store_settings.now();
+            rules::due(job, &mint_id(now), &owner, now, &store_settings)
         })
         .await
     }

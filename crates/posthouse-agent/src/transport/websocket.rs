@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{PendingFrames, RelayConnection};
+use super::connection_loop::keep_connected;
 use super::delivery_queue::DeliveryQueue;
 use super::dial::ServerAddress;
-use super::keeper::keep;
 use super::requests::Requests;
 use super::{ConnectionState, Descriptors, Fault, InboundHandler, RelayTransport, Tag};
 use crate::Settings;
@@ -34,7 +34,7 @@ pub struct WebSocketTransport(Arc<Handle>);
 struct Handle {
     connection: Arc<RelayConnection>,
     address: Arc<ServerAddress>,
-    keeper: Mutex<Option<ConnectionTask>>,
+    connection_task: Mutex<Option<ConnectionTask>>,
 }
 
 struct ConnectionTask {
@@ -64,7 +64,11 @@ impl WebSocketTransport {
             hurry: Notify::new(),
             idle_confirmed: watch::Sender::new(false),
         };
-        Ok(Self(Arc::new(Handle { connection: Arc::new(connection), address, keeper: Mutex::new(None) })))
+        Ok(Self(Arc::new(Handle {
+            connection: Arc::new(connection),
+            address,
+            connection_task: Mutex::new(None),
+        })))
     }
 
     pub fn state(&self) -> ConnectionState {
@@ -91,8 +95,8 @@ impl WebSocketTransport {
     }
 
     async fn close(&self, state: ConnectionState) {
-        let keeper = self.0.keeper.lock().take();
-        if let Some(ConnectionTask { stop, task }) = keeper {
+        let connection_task = self.0.connection_task.lock().take();
+        if let Some(ConnectionTask { stop, task }) = connection_task {
             stop.cancel();
             // The task ends by itself. A panic in it has already been reported.
             let _ = task.await;
@@ -140,8 +144,8 @@ impl WebSocketTransport {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.lock().take() {
-            keeper.stop.cancel();
+        if let Some(connection_task) = self.connection_task.lock().take() {
+            connection_task.stop.cancel();
         }
     }
 }
@@ -152,13 +156,14 @@ impl RelayTransport for WebSocketTransport {
         let connection = &self.0.connection;
         let mut state = connection.state.subscribe();
         {
-            let mut keeper = self.0.keeper.lock();
-            if keeper.as_ref().is_none_or(|keeper| keeper.task.is_finished()) {
+            let mut connection_task = self.0.connection_task.lock();
+            if connection_task.as_ref().is_none_or(|connection_task| connection_task.task.is_finished()) {
                 connection.deliveries.open();
                 connection.state.send_replace(ConnectionState::Dialing);
                 let stop = CancellationToken::new();
-                let task = tokio::spawn(keep(connection.clone(), self.0.address.clone(), stop.clone()));
-                *keeper = Some(ConnectionTask { stop, task });
+                let task =
+                    tokio::spawn(keep_connected(connection.clone(), self.0.address.clone(), stop.clone()));
+                *connection_task = Some(ConnectionTask { stop, task });
             } else if connection.state.send_if_modified(|state| {
                 let waiting = *state == ConnectionState::Waiting;
                 if waiting {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::HeaderMap;
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{CRON_KEY, FireBody, FireProof, Stamp, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, FireBody, FireProof, TimedSignature, cron_key_message};
 use posthouse_wire::{JobId, Secret};
 
 use super::{FireVerifier, VerifiedFire};
@@ -38,7 +38,7 @@ impl<K: JobKeys> PerJobKey<K> {
 #[async_trait]
 impl<K: JobKeys> FireVerifier for PerJobKey<K> {
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
-        let stamp = Stamp::read(headers.get(CRON_KEY)?.to_str().ok()?)?;
+        let stamp = TimedSignature::read(headers.get(CRON_KEY)?.to_str().ok()?)?;
         // The body is parsed first, because it names the key. Without a time nothing was signed.
         let body: FireBody = serde_json::from_slice(body).ok()?;
         let fire_at = body.fire_at?;
@@ -46,8 +46,8 @@ impl<K: JobKeys> FireVerifier for PerJobKey<K> {
         let key = self.keys.key(&body.job_id).await.filter(|key| !key.is_empty());
         let (known, key) = (key.is_some(), key.unwrap_or_else(|| Secret::new("none")));
         let message = cron_key_message(&body.job_id, &fire_at);
-        let vouched = stamp.vouched([&key], &message, self.timepiece.now().seconds());
-        vouched.filter(|_| known)?;
+        let digest = stamp.verify([&key], &message, self.timepiece.now().seconds());
+        digest.filter(|_| known)?;
         Some(VerifiedFire {
             proof: FireProof::PerJobKey,
             schedule: None,

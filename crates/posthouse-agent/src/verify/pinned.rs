@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use posthouse_time::Timepiece;
 
-use super::{BadKey, Expected, FireVerifier, KeySet, VerifiedFire, bearer, judge};
+use super::{BadKey, Expected, FireVerifier, KeySet, VerifiedFire, bearer, check_claims};
 
 /// Checks tokens with one public key and fetches nothing. A rotation of the portal's key needs a new
 /// configuration.
@@ -24,7 +24,8 @@ impl PinnedKey {
 impl FireVerifier for PinnedKey {
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
         let Expected { audience, issuer } = &self.expected;
-        let claims = judge(bearer(headers)?, audience, &self.keys, issuer.as_deref(), self.timepiece.now())?;
+        let claims =
+            check_claims(bearer(headers)?, audience, &self.keys, issuer.as_deref(), self.timepiece.now())?;
         VerifiedFire::by_token(claims).bound_to(body)
     }
 }

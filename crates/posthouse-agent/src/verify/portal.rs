@@ -8,8 +8,8 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 
+use super::claims::FireToken;
 use super::fetch::KeySetSource;
-use super::judge::FireToken;
 use super::{Expected, FireVerifier, KeySet, VerifiedFire, bearer};
 
 /// From this age on, a key set is renewed in the background.

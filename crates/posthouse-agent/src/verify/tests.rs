@@ -11,7 +11,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::HeaderValue;
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
-use posthouse_wire::cron::{CRON_KEY, Stamp, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, TimedSignature, cron_key_message};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -115,7 +115,7 @@ fn fire_tokens_are_judged_as_the_vectors_say() {
         };
         let text = |name: &str| case[name].as_str();
         let audience = text("expected_audience").unwrap();
-        let judged = judge(text("token").unwrap(), audience, &keys, text("expected_issuer"), now);
+        let judged = check_claims(text("token").unwrap(), audience, &keys, text("expected_issuer"), now);
         let accept = case["accept"] == true;
         if case["ours_may_reject"] == true {
             assert!(accept || judged.is_none(), "{}", case["name"]);
@@ -130,7 +130,7 @@ fn fire_tokens_are_judged_as_the_vectors_say() {
 fn a_key_checks_the_algorithm_of_its_own_kind_alone() {
     let mint = Mint::new("a");
     let keys = KeySet::read(Mint::set(&[&mint]).as_bytes()).unwrap();
-    let judged = |token: &str| judge(token, AUDIENCE, &keys, None, NOW).is_some();
+    let judged = |token: &str| check_claims(token, AUDIENCE, &keys, None, NOW).is_some();
     let claims = json!({ "aud": AUDIENCE, "purpose": "cron_fire", "exp": NOW.seconds() });
     assert!(judged(&mint.signs(&json!({ "alg": "ES256", "kid": "a" }), &claims)));
     for alg in ["ES384", "RS256", "HS256", "none", "es256", "PS256", "EdDSA", ""] {
@@ -165,7 +165,7 @@ fn a_key_that_is_not_for_our_signatures_is_invisible_or_of_no_use() {
         let mut jwk = mint.jwk();
         jwk[field] = value.clone();
         let keys = KeySet::read(json!({ "keys": [7, jwk] }).to_string().as_bytes()).unwrap();
-        let judged = judge(&token, AUDIENCE, &keys, None, NOW);
+        let judged = check_claims(&token, AUDIENCE, &keys, None, NOW);
         assert_eq!(judged.is_some(), seen, "{field}: {value}");
     }
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, "<html>"] {
@@ -233,7 +233,7 @@ async fn a_per_job_key_vouches_for_its_job_and_time_while_its_stamp_is_fresh() {
     let fire_at = FireAt::parse("2026-09-21T14:13:20.5+00:00").unwrap();
     let stamped = |secret: &str, job: &str| {
         let message = cron_key_message(&job.into(), &fire_at);
-        let stamp = Stamp::make(&Secret::new(secret), NOW.seconds(), &message).header();
+        let stamp = TimedSignature::make(&Secret::new(secret), NOW.seconds(), &message).header();
         HeaderMap::from_iter([(CRON_KEY.parse().unwrap(), HeaderValue::from_str(&stamp).unwrap())])
     };
     let body = |job: &str| json!({ "job_id": job, "fire_at": fire_at.text() }).to_string();
@@ -276,7 +276,7 @@ proptest! {
     fn junk_is_refused_and_never_panics(text in ".{0,120}", dotted in "[A-Za-z0-9_=-]{0,40}(\\.[A-Za-z0-9_=-]{0,40}){0,3}") {
         let keys = KeySet::read(Mint::set(&[&Mint::new("a")]).as_bytes()).unwrap();
         for junk in [&text, &dotted] {
-            prop_assert!(judge(junk, AUDIENCE, &keys, None, NOW).is_none());
+            prop_assert!(check_claims(junk, AUDIENCE, &keys, None, NOW).is_none());
             prop_assert!(KeySet::pinned(junk).is_err());
             let _ = KeySet::read(junk.as_bytes());
         }
@@ -292,12 +292,12 @@ proptest! {
         let mint = Mint::new("a");
         let keys = KeySet::read(Mint::set(&[&mint]).as_bytes()).unwrap();
         let token = mint.token(NOW, json!({ name: value.clone() }));
-        if let Some(claims) = judge(&token, AUDIENCE, &keys, Some(ISSUER), NOW) {
+        if let Some(claims) = check_claims(&token, AUDIENCE, &keys, Some(ISSUER), NOW) {
             let _ = VerifiedFire::by_token(claims).bound_to(&body);
         }
         let mut header = json!({ "alg": "ES256", "kid": "a" });
         header[at] = value;
-        let _ = judge(&mint.signs(&header, &json!({ "aud": AUDIENCE })), AUDIENCE, &keys, None, NOW);
+        let _ = check_claims(&mint.signs(&header, &json!({ "aud": AUDIENCE })), AUDIENCE, &keys, None, NOW);
     }
 
     #[test]
@@ -310,7 +310,7 @@ proptest! {
         let mut changed = token.clone();
         changed.replace_range(at..=at, &to);
         prop_assume!(changed != token);
-        prop_assert!(judge(&changed, AUDIENCE, &keys, None, NOW).is_none());
+        prop_assert!(check_claims(&changed, AUDIENCE, &keys, None, NOW).is_none());
     }
 
     #[test]
@@ -321,7 +321,7 @@ proptest! {
             let keys = KeySet::read(json!({ "keys": [jwk] }).to_string().as_bytes()).unwrap();
             for alg in ["RS256", "RS384", "ES256", "ES384"] {
                 let token = mint.signs(&json!({ "alg": alg, "kid": "a" }), &json!({}));
-                prop_assert!(judge(&token, AUDIENCE, &keys, None, NOW).is_none());
+                prop_assert!(check_claims(&token, AUDIENCE, &keys, None, NOW).is_none());
             }
         }
     }

@@ -27,8 +27,10 @@ async fn every_dial_presents_a_fresh_token_at_the_relay_path() {
 #[tokio::test]
 async fn every_identity_says_hello_at_once_and_names_client_and_window() {
     let server = TestServer::open().await;
-    let settings =
-        server.settings().fronting([BotIdentity::new("alpha", "a1"), BotIdentity::new("beta", "")]).window(8);
+    let settings = server
+        .settings()
+        .with_bots([BotIdentity::new("alpha", "a1"), BotIdentity::new("beta", "")])
+        .window(8);
     let transport = WebSocketTransport::with_timepiece(settings, server.clock.clone()).unwrap();
     let dialing = tokio::spawn({
         let transport = transport.clone();

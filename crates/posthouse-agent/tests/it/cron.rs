@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use posthouse_agent::cron::{ApiCredential, Chronos, Cron, CronBuilder, Portal, Run, Trigger};
-use posthouse_agent::jobs::{Job, JobStore, NewJob, Terms};
+use posthouse_agent::jobs::{Job, JobStore, JobStoreSettings, NewJob};
 use posthouse_agent::wire::Secret;
 use posthouse_agent::wire::cron::{FireAt, FireBody, Fired, Policy};
 use posthouse_agent::wire::id::JobId;
@@ -81,8 +81,8 @@ impl Fixture {
     }
 
     fn builder(&self) -> CronBuilder {
-        let terms = Terms::new(self.shelf.timepiece.clone(), TimeZone::UTC);
-        Cron::over(self.store(), terms).owner("here")
+        let store_settings = JobStoreSettings::new(self.shelf.timepiece.clone(), TimeZone::UTC);
+        Cron::over(self.store(), store_settings).owner("here")
     }
 
     fn cron(&self, builder: CronBuilder) -> Cron {

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, JobStore, JsonFile, NewJob, Terms};
+use posthouse_agent::jobs::{
+    ClaimRefusal, ClaimResult, Job, JobClaim, JobStore, JobStoreSettings, JsonFile, NewJob,
+};
 use posthouse_agent::wire::id::JobId;
 use posthouse_time::{Moment, Timepiece};
 use serde_json::{Map, Value};
@@ -49,7 +51,8 @@ pub(crate) fn shelves_in(zone: &TimeZone) -> Vec<StoreFixture> {
 
 pub(crate) fn json_shelf(zone: &TimeZone) -> StoreFixture {
     let (folder, timepiece) = (tempfile::tempdir().unwrap(), Timepiece::wound(Moment::from_millis(BASE)));
-    let store = JsonFile::open(folder.path(), Terms::new(timepiece.clone(), zone.clone())).unwrap();
+    let store =
+        JsonFile::open(folder.path(), JobStoreSettings::new(timepiece.clone(), zone.clone())).unwrap();
     let place = StoreFile::Json(folder.path().join("cron/jobs.json"));
     StoreFixture { name: "json", timepiece, store: Arc::new(store), place, folder }
 }
@@ -58,8 +61,8 @@ pub(crate) fn json_shelf(zone: &TimeZone) -> StoreFixture {
 fn sqlite_shelf(zone: &TimeZone) -> StoreFixture {
     let (folder, timepiece) = (tempfile::tempdir().unwrap(), Timepiece::wound(Moment::from_millis(BASE)));
     let path = folder.path().join("jobs.db");
-    let terms = Terms::new(timepiece.clone(), zone.clone());
-    let store = posthouse_agent::jobs::SqliteFile::open(&path, terms).unwrap();
+    let store_settings = JobStoreSettings::new(timepiece.clone(), zone.clone());
+    let store = posthouse_agent::jobs::SqliteFile::open(&path, store_settings).unwrap();
     StoreFixture { name: "sqlite", timepiece, store: Arc::new(store), place: StoreFile::Sqlite(path), folder }
 }
 

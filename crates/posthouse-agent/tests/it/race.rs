@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use posthouse_agent::jobs::{
-    ClaimRefusal, ClaimResult, JobClaim, JobStore, JsonFile, MarkResult, NewJob, Overlap, Policy, RunOutcome,
-    Terms,
+    ClaimRefusal, ClaimResult, JobClaim, JobStore, JobStoreSettings, JsonFile, MarkResult, NewJob, Overlap,
+    Policy, RunOutcome,
 };
 use posthouse_agent::wire::id::JobId;
 use posthouse_time::Timepiece;
@@ -30,7 +30,7 @@ type Run = (usize, usize);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_a_json_file() {
     let test = "race::eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_a_json_file";
-    race(test, |folder| Arc::new(JsonFile::open(folder, terms()).unwrap())).await;
+    race(test, |folder| Arc::new(JsonFile::open(folder, store_settings()).unwrap())).await;
 }
 
 #[cfg(feature = "sqlite")]
@@ -38,11 +38,11 @@ async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_
 async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite() {
     use posthouse_agent::jobs::SqliteFile;
     let test = "race::eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite";
-    race(test, |folder| Arc::new(SqliteFile::open(folder.join("jobs.db"), terms()).unwrap())).await;
+    race(test, |folder| Arc::new(SqliteFile::open(folder.join("jobs.db"), store_settings()).unwrap())).await;
 }
 
-fn terms() -> Terms {
-    Terms::new(Timepiece::wall(), TimeZone::UTC)
+fn store_settings() -> JobStoreSettings {
+    JobStoreSettings::new(Timepiece::wall(), TimeZone::UTC)
 }
 
 async fn race(test: &str, open: Open) {

@@ -47,7 +47,7 @@ impl TestServer {
 
     pub fn settings(&self) -> Settings {
         let url = format!("http://{}", self.listener.local_addr().unwrap());
-        Settings::new(url, GATEWAY, Secret::new(SECRET)).fronting([BotIdentity::new("alpha", "a1")])
+        Settings::new(url, GATEWAY, Secret::new(SECRET)).with_bots([BotIdentity::new("alpha", "a1")])
     }
 
     pub fn transport(&self) -> WebSocketTransport {

@@ -30,7 +30,7 @@ pub enum FireProof {
     /// A token signed by the server; the default of the contract.
     #[default]
     PortalJwt,
-    /// An HMAC ([`Stamp`](super::Stamp)) with a key that the answer to the arm request contains.
+    /// An HMAC ([`TimedSignature`](super::TimedSignature)) with a key that the answer to the arm request contains.
     PerJobKey,
 }
 

@@ -1,7 +1,9 @@
 //! Check that an event is deliverable. An event that would crash an agent's reader must not be stored.
 
+use std::ops::Deref;
+
 use super::{Event, Source};
-use crate::session_key::{self, Options, Unkeyable};
+use crate::session_key::{self, Unkeyable};
 
 /// Reason why an event cannot be delivered to any agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,11 +21,31 @@ pub enum Undeliverable {
     Unkeyable(#[from] Unkeyable),
 }
 
+/// An event that no agent's reader crashes on. Only such an event can be stored. It cannot be changed, so that it stays
+/// what was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeliverableEvent(Event);
+
 impl Event {
-    /// Must be called before an event is stored. Everything else that crashes a stock reader (numbers for ids, nulls
-    /// for texts) cannot be written with these types.
-    pub fn deliverable(&self) -> Result<(), Undeliverable> {
-        self.source.deliverable()
+    /// Checks the event. Everything else that crashes a stock reader (numbers for ids, nulls for texts) cannot be
+    /// written with these types.
+    pub fn deliverable(self) -> Result<DeliverableEvent, Undeliverable> {
+        self.source.deliverable()?;
+        Ok(DeliverableEvent(self))
+    }
+}
+
+impl DeliverableEvent {
+    pub fn into_event(self) -> Event {
+        self.0
+    }
+}
+
+impl Deref for DeliverableEvent {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.0
     }
 }
 
@@ -41,7 +63,6 @@ impl Source {
         if !chat && !author {
             return Err(Undeliverable::FromNowhere);
         }
-        session_key::stock(self, &Options::default())?;
-        Ok(())
+        Ok(session_key::check(self)?)
     }
 }

@@ -43,7 +43,7 @@ struct EntryAsRead<'a> {
 impl CommandManifest {
     /// Reads the field of a hello. `None` if the hello has none. Anything unusable in it is dropped silently, because a
     /// manifest must never affect the handshake.
-    pub(super) fn read(raw: Option<&RawValue>) -> Option<Self> {
+    pub fn read(raw: Option<&RawValue>) -> Option<Self> {
         let raw = raw.filter(|raw| raw.get() != "null")?;
         let items: Option<Vec<&RawValue>> = Some(raw.get())
             .filter(|text| text.len() <= LONGEST)

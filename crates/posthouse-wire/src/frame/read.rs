@@ -66,7 +66,34 @@ struct FrameFields<'a> {
     status: Option<&'a RawValue>,
 }
 
+/// An acknowledgement as nearly every agent writes it. Agents send one for every message, so it is read without looking
+/// for the fields of other frames. Anything unusual in it is left to the tolerant parser.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainAck<'a> {
+    r#type: &'a str,
+    #[serde(rename = "bufferId")]
+    buffer_id: &'a str,
+}
+
+impl PlainAck<'_> {
+    /// The longest line that is tried.
+    const LONGEST: usize = 128;
+
+    fn read(line: &[u8]) -> Option<EntryId> {
+        // Serde would also read an array into a struct.
+        if line.len() > Self::LONGEST || !line.starts_with(b"{") {
+            return None;
+        }
+        let ack: PlainAck<'_> = serde_json::from_slice(line).ok()?;
+        (ack.r#type == "inbound_ack" && !ack.buffer_id.is_empty()).then(|| EntryId::new(ack.buffer_id))
+    }
+}
+
 pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, UnreadableFrame> {
+    if let Some(entry) = PlainAck::read(line) {
+        return Ok(FromGateway::InboundAck { entry });
+    }
     enveloped(line, |kind, frame| match kind {
         "hello" => Ok(FromGateway::Hello(Hello {
             platform: field::<Platform>(frame.platform).ok_or(UnreadableFrame::Ignored)?,
@@ -185,4 +212,25 @@ fn entry(frame: &FrameFields<'_>) -> Result<EntryId, UnreadableFrame> {
 
 fn request(frame: &FrameFields<'_>) -> Result<RequestId, UnreadableFrame> {
     field::<RequestId>(frame.request_id).filter(|request| !request.is_empty()).ok_or(UnreadableFrame::Ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_is_read_in_every_form_that_json_allows() {
+        for line in [
+            r#"{"type":"inbound_ack","bufferId":"ent_1"}"#,
+            r#"{"bufferId":"ent_1","type":"inbound_ack"}"#,
+            r#" { "type" : "inbound_ack" , "bufferId" : "ent_1" } "#,
+            r#"{"type":"inbound_ack","bufferId":"ent_1","further":[1]}"#,
+            r#"{"type":"inbound\u005fack","bufferId":"ent\u005f1"}"#,
+        ] {
+            assert_eq!(from_gateway(line.as_bytes()), Ok(FromGateway::InboundAck { entry: "ent_1".into() }));
+        }
+        let by_number = br#"{"type":"inbound_ack","bufferId":7}"#;
+        assert_eq!(from_gateway(by_number), Ok(FromGateway::InboundAck { entry: "7".into() }));
+        assert_eq!(from_gateway(br#"["inbound_ack","ent_1"]"#), Err(UnreadableFrame::Ignored));
+    }
 }

@@ -31,7 +31,7 @@ impl SdkAgents {
         let mut lines = Vec::with_capacity(agents.len());
         for agent in agents {
             let settings = Settings::new(&server.url, agent.gateway.clone(), agent.secret.clone())
-                .fronting([BotIdentity::new(PLATFORM, agent.bot.clone())])
+                .with_bots([BotIdentity::new(PLATFORM, agent.bot.clone())])
                 .window(window);
             let line = WebSocketTransport::new(settings)?;
             line.set_inbound_handler(Arc::new(CountingHandler(Arc::clone(tally))));

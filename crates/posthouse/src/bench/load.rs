@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use tokio::task::JoinSet;
 
 use super::fixtures::ServerFixture;
+use super::pacer::{self, PostSchedule};
 use super::poster::Poster;
 use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
@@ -73,27 +74,30 @@ impl Posters {
         span: Duration,
         tally: &Arc<MessageTally>,
     ) -> anyhow::Result<Vec<u64>> {
-        let watch = Stopwatch::start();
-        let count = self.0.len() as u32;
+        let (watch, count) = (Stopwatch::start(), self.0.len() as u32);
         let gap = Duration::from_secs(1) / rate;
+        let releases = pacer::start(PostSchedule { watch, gap, span }, self.0.len())?;
         self.each(
-            |mut poster, at, tally| async move {
-                let (mut took, mut due) = (Vec::new(), gap * at);
-                while due < span
-                    && let Some(number) = tally.draw()
-                {
-                    let begun = if watch.elapsed() > due {
-                        u64::try_from(due.as_nanos()).unwrap_or(u64::MAX)
-                    } else {
-                        watch.until(due).await;
-                        watch.nanos()
-                    };
-                    tally.posted(number, watch.elapsed().saturating_sub(Duration::from_nanos(begun)));
-                    post(&mut poster, number, &tally).await?;
-                    took.push(watch.nanos().saturating_sub(begun));
-                    due += gap * count;
+            |mut poster, at, tally| {
+                let releases = Arc::clone(&releases[at as usize]);
+                async move {
+                    let (mut took, mut due) = (Vec::new(), gap * at);
+                    while due < span
+                        && let Some(number) = tally.draw()
+                    {
+                        let is_late = watch.elapsed() > due;
+                        releases.acquire().await?.forget();
+                        let begun = match is_late {
+                            true => u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
+                            false => watch.nanos(),
+                        };
+                        tally.posted(number, watch.elapsed().saturating_sub(Duration::from_nanos(begun)));
+                        post(&mut poster, number, &tally).await?;
+                        took.push(watch.nanos().saturating_sub(begun));
+                        due += gap * count;
+                    }
+                    Ok((poster, took))
                 }
-                Ok((poster, took))
             },
             tally,
         )

@@ -93,6 +93,11 @@ impl Poster {
             }
         }
     }
+
+    /// The body of the last answer.
+    pub fn answer_body(&self) -> io::Result<&[u8]> {
+        framed(&self.answer)?.map(|(_, body)| body).ok_or_else(odd)
+    }
 }
 
 /// A webhook request with a message from this chat.

@@ -1,4 +1,5 @@
-//! A thousand tenants on one shared bot: latency of their messages, and how much it grows while one of them floods.
+//! Shared-bot load of `posthouse bench relay`: a thousand tenants on one bot, the latency of their messages, and its
+//! growth while one of them floods.
 //!
 //! Each tenant has one connected agent, and one person who is linked to it and writes once a second. Rounds without and
 //! with a flood take turns on one server, so that a change of the machine's speed affects both. The figures are medians
@@ -7,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use identity::LimitValues;
 use posthouse_wire::Secret;
 use stand_ins::telegram::{Settings, StandInBot, TelegramStandIn};
@@ -19,6 +20,7 @@ use super::load::Posters;
 use super::poster::Poster;
 use super::report::{Report, Spread, at_most};
 use super::server::ServerProcess;
+use super::stopwatch::Stopwatch;
 use super::tally::MessageTally;
 
 pub const TENANTS: u32 = 1_000;
@@ -26,9 +28,6 @@ pub const TENANTS: u32 = 1_000;
 pub const RATE: u32 = TENANTS - 1;
 /// Rounds of each kind.
 pub const ROUNDS: u32 = 5;
-/// Quotas for an operator who lets strangers bring their agents. The defaults are higher.
-const MESSAGES_PER_MINUTE: u32 = 6_000;
-const AGENT_MESSAGES_PER_MINUTE: u32 = 600;
 /// How many times its quota a tenant floods with.
 const TIMES: u32 = 10;
 /// Connections of the platform, as many as Telegram opens at most.
@@ -36,11 +35,13 @@ const CONNECTIONS: u32 = 100;
 /// Of the platform for the messages of the flood.
 const FLOOD_CONNECTIONS: u32 = 32;
 const WINDOW: u16 = 32;
-/// Every person writes at least once, because the first message of a chat costs more than later ones. The flood uses up
-/// what its agent may get at once.
+/// Every person writes at least once, because the first message of a chat costs more than later ones.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// Limit for the messages that use up what the flooded agent may get at once.
+const USED_UP_WITHIN: Duration = Duration::from_secs(120);
 /// Far from the numbers of the measured messages.
 const FIRST_OF_FLOOD: u64 = 2_000_000_000;
+const FIRST_TO_USE_UP: u64 = 1_500_000_000;
 
 /// Messages per second of each flood: ten times the quota of an agent, and ten times the quota of a tenant.
 fn floods(limits: &LimitValues) -> [u32; 2] {
@@ -68,11 +69,7 @@ pub async fn measure(
         TelegramStandIn::start(Settings { bots, accept_unknown_chats: true, ..Settings::default() }).await?;
     let api = BotApi { base_url: telegram.base_url(), token: Secret::new(token) };
     let fixture = ServerFixture::prepare_linked(bench_folder, TENANTS, &api).await?;
-    let limits = LimitValues {
-        messages_per_minute: MESSAGES_PER_MINUTE,
-        agent_messages_per_minute: AGENT_MESSAGES_PER_MINUTE,
-        ..LimitValues::default()
-    };
+    let limits = LimitValues::default();
     let floods = floods(&limits);
     let server = ServerProcess::start(
         &fixture.folder,
@@ -85,7 +82,7 @@ pub async fn measure(
 
     let (seconds, warm_up) = (args.seconds as usize * ROUNDS as usize, WARM_UP.as_secs() as usize);
     let measured = RATE as usize * (seconds * (1 + floods.len()) + warm_up);
-    let flooding = floods.iter().map(|rate| *rate as usize * (seconds + warm_up)).sum();
+    let flooding = floods.iter().map(|rate| *rate as usize * seconds).sum();
     let tally = Arc::new(MessageTally::new(measured, TENANTS as usize));
     let flood_tally = Arc::new(MessageTally::numbered_from(FIRST_OF_FLOOD, flooding, TENANTS as usize));
     let (flooded, others) = fixture.loaded.split_last().context("there are no agents")?;
@@ -94,7 +91,8 @@ pub async fn measure(
 
     let (posters, flood_posters) = connect(&server, &fixture).await?;
     let mut bot = SharedBot { floods, server, posters, tally, flood_posters, flood_tally };
-    bot.load(WARM_UP, floods.last().copied()).await?;
+    bot.load(WARM_UP, None).await?;
+    bot.use_up_quota(limits.agent_messages_per_minute).await?;
     bot.alternate(Duration::from_secs(args.seconds), report).await?;
     agents.leave().await;
     flooded.leave().await;
@@ -122,12 +120,15 @@ impl SharedBot {
         let kinds = 1 + self.floods.len();
         let mut rounds: Vec<Vec<Spread>> = (0..kinds).map(|_| Vec::new()).collect();
         let mut cpu = vec![Duration::ZERO; kinds];
+        let mut posted = vec![FloodPosted::default(); kinds];
         for round in 0..ROUNDS as usize {
             // The order changes from round to round, so that no kind always comes first.
             for kind in (0..kinds).map(|kind| (kind + round) % kinds) {
                 let before = self.server.cpu()?;
                 let flood = kind.checked_sub(1).map(|flood| self.floods[flood]);
-                rounds[kind].push(self.load(span, flood).await?);
+                let (others, flooded) = self.load(span, flood).await?;
+                rounds[kind].push(others);
+                posted[kind].add(flooded);
                 cpu[kind] += self.server.cpu()?.saturating_sub(before);
             }
         }
@@ -140,9 +141,13 @@ impl SharedBot {
             report.figure("shared", name, median(quiet, percent), "ms");
         }
         report.figure("shared", "server CPU", micros(cpu[0], RATE), "us/msg");
-        for ((rate, flooded), with_flood) in self.floods.into_iter().zip(flooded).zip(&cpu[1..]) {
+        for (at, (rate, flooded)) in self.floods.into_iter().zip(flooded).enumerate() {
+            let (with_flood, posted) = (cpu[at + 1], posted[at + 1]);
+            let name = format!("one tenant floods with {rate}/s: reached");
+            report.figure("shared", name, posted.per_second(), "/s");
             let name = format!("one tenant floods with {rate}/s: server CPU of the flood");
-            report.figure("shared", name, micros(with_flood.saturating_sub(cpu[0]), rate), "us/msg");
+            let of_flood = with_flood.saturating_sub(cpu[0]).as_secs_f64() * 1e6 / posted.messages as f64;
+            report.figure("shared", name, of_flood, "us/msg");
             for percent in [50.0, 99.0] {
                 let name = format!("one tenant floods with {rate}/s: the others' p{percent}");
                 report.figure("shared", name, median(flooded, percent), "ms");
@@ -157,20 +162,50 @@ impl SharedBot {
         Ok(())
     }
 
-    /// Latencies of the other tenants' messages, from the time each was due until its agent had it.
-    async fn load(&mut self, span: Duration, flood: Option<u32>) -> anyhow::Result<Spread> {
+    /// Posts messages to the flooded agent until it has got as many as it may get at once. From then on it gets what its
+    /// quota refills.
+    async fn use_up_quota(&mut self, at_once: u32) -> anyhow::Result<()> {
+        // The quota refills while they are posted.
+        let enough = 2 * at_once as usize;
+        let tally = Arc::new(MessageTally::numbered_from(FIRST_TO_USE_UP, enough, 0));
+        self.flood_posters.closed_loop(USED_UP_WITHIN, &tally).await?;
+        ensure!(tally.count_answered() == enough as u64, "the quota of the flooded agent was not used up");
+        Ok(())
+    }
+
+    /// Latencies of the other tenants' messages, from the time each was due until its agent had it, and the messages of
+    /// the flood.
+    async fn load(&mut self, span: Duration, flood: Option<u32>) -> anyhow::Result<(Spread, FloodPosted)> {
         self.posters.redial(&self.server).await?;
         self.flood_posters.redial(&self.server).await?;
         let before = self.tally.count_answered();
         let flooding = async {
-            match flood {
-                Some(rate) => self.flood_posters.open_loop(rate, span, &self.flood_tally).await.map(|_| ()),
-                None => Ok(()),
-            }
+            let Some(rate) = flood else { return Ok(FloodPosted::default()) };
+            let watch = Stopwatch::start();
+            let posted = self.flood_posters.open_loop(rate, span, &self.flood_tally).await?;
+            anyhow::Ok(FloodPosted { messages: posted.len(), took: watch.elapsed() })
         };
-        tokio::try_join!(self.posters.open_loop(RATE, span, &self.tally), flooding)?;
+        let (_, posted) = tokio::try_join!(self.posters.open_loop(RATE, span, &self.tally), flooding)?;
         everything_received(&self.tally).await?;
-        Ok(Spread::of(self.tally.whole_way(before)))
+        Ok((Spread::of(self.tally.whole_way(before)), posted))
+    }
+}
+
+/// Messages of floods, and the time in which they were posted. A machine that is too slow reaches a lower rate.
+#[derive(Clone, Copy, Default)]
+struct FloodPosted {
+    messages: usize,
+    took: Duration,
+}
+
+impl FloodPosted {
+    fn add(&mut self, more: Self) {
+        self.messages += more.messages;
+        self.took += more.took;
+    }
+
+    fn per_second(&self) -> f64 {
+        self.messages as f64 / self.took.as_secs_f64()
     }
 }
 

@@ -57,6 +57,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  posthouse agent show heron --tenant acme")]
     Show(AgentSelector),
     /// Changes the settings of an agent
+    #[command(override_usage = "posthouse agent change [OPTIONS] <AGENT>")]
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
         posthouse agent change heron --no-wake-url --callback-url https://heron.example\n  \

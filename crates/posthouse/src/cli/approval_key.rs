@@ -45,7 +45,7 @@ pub enum Command {
         #[arg(long, value_name = "TENANT")]
         tenant: String,
     },
-    /// Lists approvals, refused approvals and forced Drafts, newest first
+    /// Lists approvals, refused approvals, and skills that were stored as Drafts although their text said Approved
     #[command(after_help = "Example:\n  posthouse approval-key log --tenant acme")]
     Log {
         /// The tenant

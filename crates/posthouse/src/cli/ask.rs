@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::message_text;
-use super::output::{Output, for_a_shell, tame};
+use super::output::{Output, for_a_shell, without_control_characters};
 use super::program_client::{CredentialArgs, ProgramClient, Recipient};
 use super::server_address::ServerOptions;
 
@@ -187,7 +187,7 @@ fn again(correlation: &str, further: &[String]) -> String {
 /// they cannot move its cursor; a pipe gets the text unchanged.
 fn spoken(content: &str) -> String {
     let mut text = match std::io::stdout().is_terminal() {
-        true => tame(content),
+        true => without_control_characters(content),
         false => content.to_owned(),
     };
     if !text.ends_with('\n') {

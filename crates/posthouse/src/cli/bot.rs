@@ -1,5 +1,7 @@
 //! `posthouse bot`: accounts on chat platforms.
 
+mod try_settings;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,9 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::admin_client::AdminClient;
 use super::filters::BotFilter;
-use super::output::Output;
+use super::output::{Output, without_control_characters};
 use super::server_address::read_secret;
 use super::{RawArguments, access, prompt};
+pub use try_settings::TryArgs;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -46,6 +49,9 @@ pub enum Command {
         /// A file that contains one of its secrets; can be repeated
         #[arg(long = "secret-file", value_name = "NAME=FILE")]
         secret_files: Vec<OsString>,
+        /// One of its settings, such as --set application_id=123; can be repeated
+        #[arg(long = "set", value_name = "NAME=VALUE")]
+        set: Vec<String>,
         /// A JSON file with further settings for the platform
         #[arg(long, value_name = "FILE")]
         settings: Option<PathBuf>,
@@ -63,17 +69,28 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
-    /// Changes who may write to a bot and which tenants' agents may use it, or replaces its secrets
+    /// Changes who may write to a bot and which tenants' agents may use it, or replaces its secrets and settings
+    #[command(override_usage = "posthouse bot change [OPTIONS] <PLATFORM:ID>")]
     #[command(
         after_help = "A new secret is tried with the platform before it replaces the old one; --token-file F \
         is short for --secret-file token=F.\n\nExamples:\n  \
         posthouse bot change telegram:7001 --open\n  \
         posthouse bot change telegram:7001 --closed\n  \
         posthouse bot change telegram:7001 --token-file token\n  \
+        posthouse bot change telegram:7001 --set business=on\n  \
         posthouse bot change telegram:helpdesk --tenant acme --tenant umbrella\n  \
         posthouse bot change telegram:helpdesk --require-address off"
     )]
     Change(BotChangeArgs),
+    /// Shows which message the body of a webhook becomes, without sending it to anybody
+    #[command(
+        after_help = "The settings template, mask, only and events come from a file, from --set, or from an existing \
+        bot.\n\nExamples:\n  \
+        posthouse bot try body.json --set template='{who} did {what}'\n  \
+        posthouse bot try body.json --settings settings.json --event push\n  \
+        posthouse bot try body.json --bot webhook:build"
+    )]
+    Try(TryArgs),
     /// Removes a bot with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
     Remove {
@@ -115,6 +132,9 @@ pub struct BotChangeArgs {
     /// A file that contains a new value of one of its secrets; can be repeated
     #[arg(long = "secret-file", value_name = "NAME=FILE", group = "what")]
     secret_files: Vec<OsString>,
+    /// A new value of one of its optional settings, such as --set business=on; can be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", group = "what")]
+    set: Vec<String>,
 }
 
 impl BotChangeArgs {
@@ -123,6 +143,11 @@ impl BotChangeArgs {
         if !self.secret_files.is_empty() {
             let given = self.secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
             body.insert("secrets".to_owned(), read_secrets(&given)?.into());
+        }
+        if !self.set.is_empty() {
+            let settings: BTreeMap<&str, &str> =
+                self.set.iter().map(|word| named_setting(word)).collect::<anyhow::Result<_>>()?;
+            body.insert("settings".to_owned(), json!(settings));
         }
         if self.open || self.closed {
             body.insert("open".to_owned(), json!(self.open));
@@ -150,6 +175,8 @@ pub enum ReceiveMode {
     Webhook,
     /// The server asks the platform
     Poll,
+    /// The server opens a socket to the platform
+    Socket,
 }
 
 impl ReceiveMode {
@@ -157,6 +184,7 @@ impl ReceiveMode {
         match self {
             ReceiveMode::Webhook => "webhook",
             ReceiveMode::Poll => "poll",
+            ReceiveMode::Socket => "socket",
         }
     }
 }
@@ -164,8 +192,26 @@ impl ReceiveMode {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::Create { platform, id, shared, open, mode, api_base_url, secret_files, settings } => {
+            Command::Create {
+                platform,
+                id,
+                shared,
+                open,
+                mode,
+                api_base_url,
+                secret_files,
+                set,
+                settings,
+            } => {
                 let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
+                let mut settings = settings.as_deref().map(read_settings).transpose()?.unwrap_or_default();
+                for word in &set {
+                    let (name, value) = named_setting(word)?;
+                    settings.insert(name.to_owned(), value.into());
+                }
+                let known = client.get(&["platforms", &platform], &[]).await?;
+                ask_settings(&platform, &known, &mut settings)?;
+                let secrets = secrets(&platform, &known, &settings, given)?;
                 let body = json!({
                     "platform": platform,
                     "id": id,
@@ -173,11 +219,19 @@ impl Command {
                     "open": open,
                     "mode": mode.map(ReceiveMode::as_str),
                     "api_base_url": api_base_url,
-                    "settings": settings.as_deref().map(read_settings).transpose()?.unwrap_or_default(),
-                    "secrets": secrets(client, &platform, given).await?,
+                    "settings": settings,
+                    "secrets": secrets,
                 });
                 let made = client.post(&["bots"], &[], &body).await?;
                 show(output, &made)?;
+                if !output.json {
+                    for step in made["setup_steps"].as_array().into_iter().flatten() {
+                        output.text(&format!(
+                            "- {}\n",
+                            without_control_characters(step.as_str().unwrap_or_default())
+                        ))?;
+                    }
+                }
                 access::offer_first_pairing(output, client, &made).await
             }
             Command::List { filter } => {
@@ -192,7 +246,7 @@ impl Command {
                     ("AGENT", "instance_id"),
                     ("ROUTES", "routes"),
                     ("HEALTH", "health"),
-                    ("DOOR", "door"),
+                    ("WEBHOOK URL", "door"),
                 ];
                 output.list(bots, &columns, "there are no bots")
             }
@@ -204,6 +258,7 @@ impl Command {
                 let (platform, id) = split(&args.bot)?;
                 show(output, &client.patch(&["bots", platform, id], &[], &args.body()?).await?)
             }
+            Command::Try(args) => args.act(output, Some(client)).await,
             Command::Remove { bot } => {
                 let (platform, id) = split(&bot)?;
                 let removed = client.delete(&["bots", platform, id], &[]).await?;
@@ -223,6 +278,9 @@ pub fn split(bot: &str) -> anyhow::Result<(&str, &str)> {
 
 /// How the events of a bot arrive, and why. The Telegram guide quotes these texts.
 fn events(bot: &Value) -> &'static str {
+    if bot["delivery"] == "socket" {
+        return "over a socket that this server opens";
+    }
     match (bot["polls"].as_bool(), bot["settings"]["mode"].as_str()) {
         (Some(true), Some("poll")) => "by polling (mode = poll)",
         (Some(true), _) => {
@@ -249,7 +307,7 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
         ("health", "health"),
         ("dead since", "dead_since"),
         ("trouble", "trouble"),
-        ("door", "door"),
+        ("webhook url", "door"),
         ("events", "events"),
         ("secrets", "secrets"),
         ("settings", "settings"),
@@ -264,24 +322,67 @@ fn read_secrets(given: &SecretFiles) -> anyhow::Result<Map<String, Value>> {
     given.iter().map(|(name, file)| Ok((name.clone(), read_secret(file)?.expose().into()))).collect()
 }
 
-/// Every secret that the platform needs, from its file or from a prompt.
-async fn secrets(
-    client: &AdminClient,
+/// The name of a field, and what it is, if a bot with these settings cannot be created without it.
+fn required<'f>(field: &'f Value, settings: &Map<String, Value>) -> Option<(&'f str, &'f str)> {
+    let is_listed = || {
+        let needed = field.get("needed_with")?;
+        let list = settings.get(needed["setting"].as_str()?)?.as_str()?;
+        Some(list.split(',').any(|listed| needed["word"] == listed.trim()))
+    };
+    let is_needed = field.get("needed_with").is_none() || is_listed() == Some(true);
+    let is_required = field["generated"] != json!(true) && field["optional"] != json!(true) && is_needed;
+    is_required
+        .then(|| (field["name"].as_str().unwrap_or_default(), field["about"].as_str().unwrap_or_default()))
+}
+
+/// The name and description of a field that may be left out.
+fn optional(field: &Value) -> Option<(&str, &str)> {
+    (field["optional"] == json!(true))
+        .then(|| (field["name"].as_str().unwrap_or_default(), field["about"].as_str().unwrap_or_default()))
+}
+
+/// Asks for every setting that the platform needs and that was not given.
+fn ask_settings(platform: &str, known: &Value, settings: &mut Map<String, Value>) -> anyhow::Result<()> {
+    let fields = known["settings"].as_array().into_iter().flatten();
+    for (name, about) in fields.filter_map(|field| required(field, &Map::new())) {
+        if settings.contains_key(name) {
+            continue;
+        }
+        if !prompt::is_interactive() {
+            bail!("a {platform} bot needs --set {name}=VALUE: {about}");
+        }
+        settings.insert(name.to_owned(), prompt::text(about)?.into());
+    }
+    Ok(())
+}
+
+/// Every secret that the platform needs, from its file or from a prompt. On a terminal optional secrets are asked for
+/// too, unless one of them is given.
+fn secrets(
     platform: &str,
+    known: &Value,
+    settings: &Map<String, Value>,
     given: SecretFiles,
 ) -> anyhow::Result<Map<String, Value>> {
     let mut secrets = read_secrets(&given)?;
-    let known = client.get(&["platforms", platform], &[]).await?;
-    for need in known["secrets"].as_array().into_iter().flatten() {
-        let (name, about) =
-            (need["name"].as_str().unwrap_or_default(), need["about"].as_str().unwrap_or_default());
-        if need["generated"] == json!(true) || secrets.contains_key(name) {
+    let fields = known["secrets"].as_array().into_iter().flatten();
+    for (name, about) in fields.filter_map(|field| required(field, settings)) {
+        if secrets.contains_key(name) {
             continue;
         }
         if !prompt::is_interactive() {
             bail!("a {platform} bot needs --{}-file FILE: {about}", name.replace('_', "-"));
         }
         secrets.insert(name.to_owned(), prompt::secret(about)?.expose().into());
+    }
+    // Some platforms need one of several. Whoever names one has chosen.
+    let optional: Vec<_> = known["secrets"].as_array().into_iter().flatten().filter_map(optional).collect();
+    if prompt::is_interactive() && !optional.iter().any(|(name, _)| secrets.contains_key(*name)) {
+        for (name, about) in optional {
+            if let Some(secret) = prompt::optional_secret(about)? {
+                secrets.insert(name.to_owned(), secret.expose().into());
+            }
+        }
     }
     Ok(secrets)
 }
@@ -292,6 +393,14 @@ fn named_file(word: &OsString) -> anyhow::Result<(String, PathBuf)> {
             Ok((name.to_owned(), PathBuf::from(file)))
         }
         _ => bail!("--secret-file needs NAME=FILE"),
+    }
+}
+
+/// `NAME=VALUE`
+fn named_setting(word: &str) -> anyhow::Result<(&str, &str)> {
+    match word.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name, value)),
+        _ => bail!("--set needs NAME=VALUE"),
     }
 }
 

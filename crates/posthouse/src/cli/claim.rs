@@ -21,7 +21,7 @@ pub struct PlaceSelector {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists claims; those that are not live wait for a person of their agent to write there, or for you
+    /// Lists claims; one becomes live when a person linked to its agent writes there, or when you grant it
     #[command(
         after_help = "Examples:\n  posthouse claim list\n  posthouse claim list --bot telegram:helpdesk"
     )]
@@ -31,8 +31,8 @@ pub enum Command {
     },
     /// Makes a place belong to an agent, whether or not it has claimed it
     #[command(
-        after_help = "The agent's own policy decides who reaches it there: at first only people who linked themselves to \
-        it. To send it the messages of everybody in a place, use `posthouse route create`.\n\n\
+        after_help = "The agent's own policy decides who reaches it there; by default only people who linked themselves \
+        to it. To send it the messages of everybody in a place, use `posthouse route create`.\n\n\
         Example:\n  posthouse claim grant telegram:helpdesk chat:-1001 heron --tenant acme"
     )]
     Grant {

@@ -60,7 +60,7 @@ impl Command {
                     ("AGENT", "agent"),
                     ("CREATED", "created_at"),
                     ("REFRESHED", "refreshed_at"),
-                    ("LINES", "lines"),
+                    ("PLACES", "lines"),
                     ("ADDRESSES", "addresses"),
                     ("REVOKED", "revoked_at"),
                 ];

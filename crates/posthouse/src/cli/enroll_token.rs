@@ -25,7 +25,7 @@ pub enum Command {
         /// Lifetime of the token, at most 30d
         #[arg(long, value_name = "TIME", default_value = "24h")]
         ttl: Span,
-        /// A bot that the gateway may speak for; can be repeated; without it, every bot of the agent
+        /// A bot that the gateway may use; can be repeated; without it, every bot of the agent
         #[arg(long = "bot", value_name = "PLATFORM:ID")]
         bots: Vec<String>,
         /// URL to call when something waits for the agent while the gateway is not connected

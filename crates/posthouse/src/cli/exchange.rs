@@ -7,7 +7,7 @@ use posthouse_wire::CorrelationId;
 use serde_json::{Value, json};
 
 use super::filters::{PageArgs, more};
-use super::output::{Output, at, cell, tame};
+use super::output::{Output, at, cell, without_control_characters};
 use super::program_client::{CredentialArgs, ProgramClient};
 use super::server_address::ServerOptions;
 
@@ -102,7 +102,7 @@ fn render(question: &Value) -> String {
     let id = cell(&question["correlation_id"]);
     match question["state"].as_str() {
         Some("answered") => {
-            let content = tame(question["content"].as_str().unwrap_or_default());
+            let content = without_control_characters(question["content"].as_str().unwrap_or_default());
             let (agent, when) = (cell(&question["agent_id"]), at(&question["sent_at"]));
             format!("{id}  answered by {agent}  {when}\n\n{}\n", content.trim_end_matches('\n'))
         }

@@ -66,7 +66,7 @@ pub struct PageArgs<const DEFAULT: u32, const MOST: u32> {
     /// Maximum number of entries
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     pub limit: u32,
-    /// Only entries before this cursor: `next` of the previous page
+    /// Continue after this cursor: `next` of the previous page
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
 }

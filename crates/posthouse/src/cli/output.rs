@@ -61,7 +61,9 @@ pub fn cell(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
         // One line per cell, and no control characters: a peer's text must not move the cursor.
-        Value::String(text) => tame(&text.lines().collect::<Vec<_>>().join(" ").replace('\t', " ")),
+        Value::String(text) => {
+            without_control_characters(&text.lines().collect::<Vec<_>>().join(" ").replace('\t', " "))
+        }
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         Value::Object(parts) => match (parts.get("platform"), parts.get("id")) {
@@ -77,7 +79,7 @@ pub fn at(ms: &Value) -> String {
 }
 
 /// Replaces control characters in a foreign text, so that it cannot move the cursor of a terminal.
-pub fn tame(text: &str) -> String {
+pub fn without_control_characters(text: &str) -> String {
     let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
 }
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_text_cannot_move_the_cursor_of_a_terminal() {
-        assert_eq!(tame("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
+        assert_eq!(without_control_characters("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::admin_client::AdminClient;
 use super::filters::{PageArgs, more};
-use super::output::{Output, aligned, at, cell, tame};
+use super::output::{Output, aligned, at, cell, without_control_characters};
 use super::program_client::{CredentialArgs, ProgramClient};
 use super::server_address::ServerOptions;
 
@@ -155,7 +155,8 @@ fn render(receipt: &Value) -> String {
         }
     }
     for reply in receipt["replies"].as_array().into_iter().flatten() {
-        let said = tame(&reply["text"].as_str().unwrap_or_default().replace("\r\n", "\n"));
+        let said =
+            without_control_characters(&reply["text"].as_str().unwrap_or_default().replace("\r\n", "\n"));
         let mut lines = said.lines();
         let first = lines.next().unwrap_or("-").to_owned();
         rows.push(vec![format!("  {}", at(&reply["at"])), cell(&reply["kind"]), first]);

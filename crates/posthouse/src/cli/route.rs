@@ -17,7 +17,7 @@ pub struct RouteSelector {
     #[arg(value_name = "PLATFORM:ID")]
     bot: String,
     /// Which of its events: *, chat:ID, scope:ID or path:PATH
-    #[arg(value_name = "DISCRIMINATOR")]
+    #[arg(value_name = "EVENTS")]
     discriminator: String,
 }
 
@@ -64,7 +64,7 @@ pub enum Command {
     /// Shows one route
     #[command(after_help = "Example:\n  posthouse route show telegram:helpdesk chat:-1001")]
     Show(RouteSelector),
-    /// Removes a route: its events are refused, unread ones end, and the agent can no longer act there
+    /// Removes a route: its events are refused, unread ones are dropped, and the agent can no longer act there
     #[command(after_help = "Example:\n  posthouse route remove telegram:helpdesk chat:-1001")]
     Remove(RouteSelector),
 }
@@ -107,7 +107,7 @@ impl Command {
                 let columns = [
                     ("PLATFORM", "platform"),
                     ("BOT", "bot"),
-                    ("DISCRIMINATOR", "discriminator"),
+                    ("EVENTS", "discriminator"),
                     ("TENANT", "tenant"),
                     ("AGENT", "agent"),
                     ("ID", "instance_id"),

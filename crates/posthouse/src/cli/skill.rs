@@ -1,23 +1,56 @@
 //! `posthouse skill`: skills of a tenant.
 
 mod approve;
+pub mod compile;
 mod describe;
+mod fmt;
+pub mod given_skill;
 pub mod key_files;
+pub mod lint;
+mod test;
+mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use posthouse_agent::post::{ListedSkill, NewSkill, SkillQuery};
 use serde_json::{Value, json};
 
 use self::approve::confirm;
-use super::output::{Output, tame};
+use self::given_skill::read_file;
+use super::output::{Output, without_control_characters};
 use super::program_client::{CredentialArgs, ProgramClient};
 use super::server_address::ServerOptions;
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Checks a skill and shows every mistake with its line, its rule and a remedy
+    #[command(after_help = "Exit code 1: there are errors.\n\nExamples:\n  \
+        posthouse skill lint tide-watch.skill.md\n  posthouse skill lint tide-watch.skill.md --watch\n  \
+        posthouse skill lint tide-watch --tenant acme")]
+    Lint(lint::LintArgs),
+    /// Renders a skill as steps that an agent or a person can follow
+    #[command(after_help = "Warnings go to standard error.\n\nExamples:\n  \
+        posthouse skill compile tide-watch.skill.md --input HARBOUR=Bergen\n  \
+        posthouse skill compile tide-watch.skill.md --format prose")]
+    Compile(compile::CompileArgs),
+    /// Formats a skill in its place without a change of meaning
+    #[command(after_help = "Exit code 1 with --check: the skill is not formatted.\n\nExamples:\n  \
+        posthouse skill fmt tide-watch.skill.md\n  posthouse skill fmt - < tide-watch.skill.md\n  \
+        posthouse skill fmt tide-watch.skill.md --check")]
+    Fmt(fmt::FmtArgs),
+    /// Plays test cases for skills with test doubles for tools, agents, files and time
+    #[command(
+        after_help = "The format of cases is described in vectors/skills/README.md. Commands of a case are \
+        real commands of this machine. Exit code 1: a case failed.\n\nExamples:\n  \
+        posthouse skill test tide-watch.test.json --skill tide-watch.skill.md\n  \
+        posthouse skill test cases.json --case high-tide --json"
+    )]
+    Test(test::TestArgs),
+    /// Prints the language reference as Markdown: operations, filters, conditions and lint rules
+    #[command(after_help = "Example:\n  posthouse skill reference > skill-language.md")]
+    Reference,
     /// Lists skills by name
     #[command(after_help = "Examples:\n  posthouse skill list --tenant acme\n  \
         posthouse skill list --tenant acme --status Draft\n  posthouse skill list --tenant acme --deleted")]
@@ -34,7 +67,7 @@ pub enum Command {
         /// Only skills whose name matches this regular expression
         #[arg(long, value_name = "PATTERN")]
         name_pattern: Option<String>,
-        /// Deleted skills that can be restored, instead
+        /// List deleted skills that can be restored instead
         #[arg(long, conflicts_with_all = ["status", "tag", "author", "name_pattern"])]
         deleted: bool,
         #[command(flatten)]
@@ -65,7 +98,7 @@ pub enum Command {
         /// Its status, whatever the text says
         #[arg(long, value_enum, value_name = "STATUS")]
         status: Option<StatusArg>,
-        /// Its author; the first write locks it
+        /// Its author; only the first write sets it
         #[arg(long)]
         author: Option<String>,
         /// Fail unless the skill has this version
@@ -186,6 +219,11 @@ impl StatusArg {
 impl Command {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
+            Command::Lint(lint) => lint.act(output, server).await,
+            Command::Compile(compile) => compile.act(output, server).await,
+            Command::Fmt(fmt) => fmt.act(output, server).await,
+            Command::Test(test) => test.act(output),
+            Command::Reference => output.text(&skill::language_reference()),
             Command::List { deleted: true, credential, .. } => {
                 list_deleted(output, &credential.connect(server).await?).await
             }
@@ -198,10 +236,14 @@ impl Command {
                 let program = credential.connect(server).await?;
                 let found = program.post.skill(&name, at.as_deref()).await;
                 let skill = found.map_err(|fault| program.error(fault))?;
-                if output.json { output.value(&json!(skill)) } else { output.text(&tame(&skill.source)) }
+                if output.json {
+                    output.value(&json!(skill))
+                } else {
+                    output.text(&without_control_characters(&skill.source))
+                }
             }
             Command::Write { name, file, status, author, if_version, new, credential } => {
-                let source = read_text(&file)?;
+                let source = read_file(&file)?;
                 let program = credential.connect(server).await?;
                 let skill = NewSkill {
                     source,
@@ -240,7 +282,7 @@ impl Command {
                 let columns = [
                     ("VERSION", "version"),
                     ("STATUS", "status"),
-                    ("BEFORE", "previous_status"),
+                    ("STATUS BEFORE", "previous_status"),
                     ("CHANGED", "changed_at"),
                     ("BY", "changed_by"),
                 ];
@@ -322,11 +364,4 @@ async fn delete(
     confirm(yes, &question, &format!("{name} was not deleted"))?;
     program.post.delete_skill(name, force).await.map_err(|fault| program.error(fault))?;
     output.done(&json!({ "name": name, "deleted": true }), &format!("deleted {name}"))
-}
-
-fn read_text(file: &Path) -> anyhow::Result<String> {
-    match file == Path::new("-") {
-        true => std::io::read_to_string(std::io::stdin()).context("cannot read standard input"),
-        false => std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display())),
-    }
 }

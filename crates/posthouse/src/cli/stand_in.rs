@@ -3,9 +3,17 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
-use stand_ins::telegram::{Settings, StandInBot, serve};
+use stand_ins::{
+    discord::{self, DiscordBot, DiscordLimits, DiscordStandIn},
+    harness::{HarnessSettings, StandIn, StandInPlatform},
+    slack::{self, SlackApp, SlackLimits, SlackStandIn},
+    telegram::{self, StandInBot},
+    twilio::{self, TwilioAccount, TwilioStandIn},
+    webhook::WebhookStandIn,
+    whatsapp::{self, WhatsAppLimits, WhatsAppNumber, WhatsAppStandIn},
+};
 
 use super::output::Output;
 use crate::wiring::termination;
@@ -18,30 +26,149 @@ pub enum Command {
         posthouse stand-in telegram --bot 7001:secret@posty_bot"
     )]
     Telegram {
-        /// Loopback address to listen on; port 0 chooses a free port
-        #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
-        listen: SocketAddr,
+        #[command(flatten)]
+        listener: ListenArgs,
         /// Token of a bot that it knows; can be repeated
         #[arg(long = "bot", value_name = "ID:SECRET[@USERNAME]")]
         bots: Vec<StandInBot>,
     },
+    /// Plays Discord (HTTP API, gateway, interactions) until interrupted; the first line printed is its base URL
+    #[command(
+        after_help = "The API is under /api/v10. The URLs below /_stand-in/ control people, servers, sockets and \
+        faults, and show the transcript.\n\nExample:\n  posthouse stand-in discord --bot 7001:secret@posty"
+    )]
+    Discord {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// Application id and bot token; can be repeated
+        #[arg(long = "bot", value_name = "ID:TOKEN[@USERNAME]")]
+        bots: Vec<DiscordBot>,
+        /// Enforces rate limits as Discord does
+        #[arg(long)]
+        limits: bool,
+    },
+    /// Plays Slack (Web API, events, Socket Mode) until interrupted; the first line printed is its base URL
+    #[command(
+        after_help = "The Web API is under /api. The URLs below /_stand-in/ control people, URLs, sockets and faults, \
+        and show the transcript.\n\nExample:\n  posthouse stand-in slack --app A1:xoxb-made-up:xapp-made-up:secret@posty"
+    )]
+    Slack {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// App id, bot token, app-level token and signing secret; can be repeated
+        #[arg(long = "app", value_name = "ID:BOT_TOKEN:APP_TOKEN:SECRET[@NAME]")]
+        apps: Vec<SlackApp>,
+        /// Enforces rate limits as Slack does
+        #[arg(long)]
+        limits: bool,
+    },
+    /// Plays the WhatsApp Cloud API until interrupted; the first line printed is its base URL
+    #[command(
+        name = "whatsapp",
+        after_help = "The URLs below /_stand-in/ control people, the webhook and faults, and show the transcript.\n\n\
+        Example:\n  posthouse stand-in whatsapp --number 106:token:app-secret:verify-token"
+    )]
+    WhatsApp {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// Phone number id with its credentials; can be repeated
+        #[arg(long = "number", value_name = "ID:TOKEN:APP_SECRET:VERIFY_TOKEN")]
+        numbers: Vec<WhatsAppNumber>,
+        /// Enforces rate limits as WhatsApp does
+        #[arg(long)]
+        limits: bool,
+    },
+    /// Plays the messaging API of Twilio until interrupted; the first line printed is its base URL
+    #[command(
+        after_help = "The URLs below /_stand-in/ control people, the webhook and faults, and show the transcript.\n\n\
+        Example:\n  posthouse stand-in twilio --account AC1:token:+15550100"
+    )]
+    Twilio {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// Account with its auth token and number; can be repeated
+        #[arg(long = "account", value_name = "SID:TOKEN:+NUMBER")]
+        accounts: Vec<TwilioAccount>,
+    },
+    /// Sends signed webhooks until interrupted; the first line printed is its base URL
+    #[command(
+        after_help = "POST /_stand-in/inject sends an event with a signature of Standard Webhooks, GitHub, GitLab or \
+        Stripe, or with a bearer token.\n\nExample:\n  posthouse stand-in webhook --listen 127.0.0.1:8083"
+    )]
+    Webhook {
+        #[command(flatten)]
+        listener: ListenArgs,
+    },
+}
+
+/// Where a stand-in listens.
+#[derive(Args)]
+pub struct ListenArgs {
+    /// Loopback address to listen on; port 0 chooses a free port
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+}
+
+impl ListenArgs {
+    fn harness(&self) -> HarnessSettings {
+        HarnessSettings { listen: self.listen, ..HarnessSettings::default() }
+    }
+
+    fn problem(&self) -> String {
+        format!("cannot listen on {}", self.listen)
+    }
 }
 
 impl Command {
     pub async fn act(self, output: &Output) -> anyhow::Result<()> {
-        let Command::Telegram { listen, bots } = self;
-        let telegram = serve(listen, Settings { bots, ..Settings::default() })
-            .await
-            .with_context(|| format!("cannot listen on {listen}"))?;
-        let url = telegram.base_url();
-        // One line in both formats, so that the parent process can wait for it.
-        output.text(&if output.json {
-            format!("{}\n", json!({ "url": url }))
-        } else {
-            format!("{url}\n")
-        })?;
-        termination().await?;
-        telegram.stop().await;
-        Ok(())
+        match self {
+            Command::Telegram { listener, bots } => {
+                let settings = telegram::Settings { bots, ..telegram::Settings::default() };
+                let telegram =
+                    telegram::serve(listener.listen, settings).await.with_context(|| listener.problem())?;
+                print_url(output, &telegram.base_url())?;
+                termination().await?;
+                telegram.stop().await;
+                Ok(())
+            }
+            Command::Discord { listener, bots, limits } => {
+                let harness = listener.harness();
+                let limits = limits.then(DiscordLimits::default);
+                let settings = discord::Settings { harness, bots, limits, ..discord::Settings::default() };
+                run(output, DiscordStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::Slack { listener, apps, limits } => {
+                let harness = listener.harness();
+                let limits = limits.then(SlackLimits::default);
+                let settings = slack::Settings { harness, apps, limits, ..slack::Settings::default() };
+                run(output, SlackStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::WhatsApp { listener, numbers, limits } => {
+                let limits = limits.then(WhatsAppLimits::default);
+                let settings = whatsapp::Settings { harness: listener.harness(), numbers, limits };
+                run(output, WhatsAppStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::Twilio { listener, accounts } => {
+                let harness = listener.harness();
+                let settings = twilio::Settings { harness, accounts, ..twilio::Settings::default() };
+                run(output, TwilioStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::Webhook { listener } => {
+                let started = WebhookStandIn::start(listener.harness()).await;
+                run(output, started.with_context(|| listener.problem())?).await
+            }
+        }
     }
+}
+
+async fn run<P: StandInPlatform>(output: &Output, stand_in: StandIn<P>) -> anyhow::Result<()> {
+    print_url(output, &stand_in.base_url())?;
+    termination().await?;
+    stand_in.stop().await;
+    Ok(())
+}
+
+/// One line in both formats, so that the parent process can wait for it.
+fn print_url(output: &Output, url: &str) -> anyhow::Result<()> {
+    output.text(&if output.json { format!("{}\n", json!({ "url": url })) } else { format!("{url}\n") })
 }

@@ -1,6 +1,7 @@
 //! `posthouse tenant`: the owners of agents.
 
 mod limits;
+mod stores;
 
 use std::str::FromStr;
 
@@ -9,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use self::limits::LimitArgs;
+use self::stores::StoreArgs;
 
 use super::admin_client::AdminClient;
 use super::output::Output;
@@ -30,13 +32,16 @@ pub enum Command {
         /// The tenant's name, or its id (ten_…)
         tenant: String,
     },
-    /// Changes the permissions and limits of a tenant
+    /// Changes the permissions, limits and stores of a tenant
     #[command(
         after_help = "Examples:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592\n  \
                       posthouse tenant change acme --messages-per-minute 20000 --sockets default\n  \
-                      posthouse tenant change acme --approval signed --skill-store filesystem:/srv/skills/acme"
+                      posthouse tenant change acme --approval signed --skill-store filesystem:/srv/skills/acme\n  \
+                      posthouse tenant change acme --data-store https://stores.example.com/acme \\\n    \
+                      --data-store-hmac-secret-file store.secret"
     )]
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true), alias = "set")]
+    #[command(override_usage = "posthouse tenant change [OPTIONS] <TENANT>")]
     Change {
         /// The tenant's name, or its id (ten_…)
         tenant: String,
@@ -58,9 +63,11 @@ pub enum Command {
         /// Whether agents of the tenant may approve skills with their own credentials
         #[arg(long, value_name = "true|false", group = "what")]
         agents_may_approve: Option<bool>,
-        /// Where its skills are: `house`, `filesystem:DIR` or `sqlite:FILE`, below a folder of `workshop.roots`
-        #[arg(long, value_name = "STORE", group = "what")]
-        skill_store: Option<String>,
+        /// Limit on the bytes of the tenant's data, or `default` for the server's `storage.data_bytes`
+        #[arg(long, value_name = "BYTES", group = "what")]
+        data_bytes: Option<StorageLimitArg>,
+        #[command(flatten)]
+        stores: Box<StoreArgs>,
         #[command(flatten)]
         limits: LimitArgs,
     },
@@ -166,17 +173,21 @@ impl Command {
                     ("name", "name"),
                     ("id", "tenant_id"),
                     ("agents", "agents"),
-                    ("peer post", "peer_post"),
+                    ("peers an agent may write to", "peer_post"),
                     ("provisioning", "provisioning"),
                     ("approval of skills", "approval"),
                     ("agents may approve", "agents_may_approve"),
                     ("skill store", "skill_store"),
+                    ("data store", "data_store"),
                     ("storage used", "storage_used_bytes"),
                     ("storage limit", "storage_limit_bytes"),
                     ("limit set by", "storage_limit"),
                     ("files used", "media_used_bytes"),
                     ("files limit", "media_limit_bytes"),
                     ("files limit set by", "media_limit"),
+                    ("data used", "data_used_bytes"),
+                    ("data limit", "data_limit_bytes"),
+                    ("data limit set by", "data_limit"),
                     ("created", "created_at"),
                 ];
                 if output.json {
@@ -195,7 +206,8 @@ impl Command {
                 media_bytes,
                 approval,
                 agents_may_approve,
-                skill_store,
+                data_bytes,
+                stores,
                 limits,
             } => {
                 let mut change = serde_json::Map::new();
@@ -217,9 +229,10 @@ impl Command {
                 if let Some(may) = agents_may_approve {
                     change.insert("agents_may_approve".to_owned(), json!(may));
                 }
-                if let Some(store) = skill_store {
-                    change.insert("skill_store".to_owned(), json!(store));
+                if let Some(data) = data_bytes {
+                    change.insert("data_bytes".to_owned(), json!(data));
                 }
+                change.extend(stores.members()?);
                 let names = limits.names();
                 if !names.is_empty() {
                     change.insert("limits".to_owned(), json!(limits));
@@ -229,13 +242,15 @@ impl Command {
                 let mut lines = vec![format!("changed tenant {tenant}")];
                 if !only_limits {
                     let settings = [
-                        ("peer post", "peer_post"),
+                        ("peers an agent may write to", "peer_post"),
                         ("storage limit in bytes", "storage_limit_bytes"),
                         ("limit of files in bytes", "media_limit_bytes"),
+                        ("limit of data in bytes", "data_limit_bytes"),
                         ("provisioning of new agents", "provisioning"),
                         ("approval of skills", "approval"),
                         ("agents may approve", "agents_may_approve"),
                         ("skill store", "skill_store"),
+                        ("data store", "data_store"),
                     ];
                     lines.extend(settings.map(|(title, name)| {
                         let value = &changed[name];
@@ -245,6 +260,12 @@ impl Command {
                         )
                     }));
                 }
+                let problems = changed["store_problems"].as_array().into_iter().flatten();
+                lines.extend(
+                    problems
+                        .filter_map(|problem| problem.as_str())
+                        .map(|problem| format!("  warning: {problem}")),
+                );
                 lines.extend(limits::lines(&changed, &names).map(|limit| format!("  {limit}")));
                 output.done(&changed, &lines.join("\n"))
             }

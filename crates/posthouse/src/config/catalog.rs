@@ -64,6 +64,7 @@ pub const SETTINGS: &[Setting] = &[
         "\"cert.pem\"",
     ),
     optional("server.tls.key", Text, "the certificate's private key (PEM)", "\"key.pem\""),
+    setting("storage.data_bytes", Number, "limit on the bytes of one tenant's data"),
     setting("storage.dir", Text, "the folder of the ledger, relative to this file"),
     setting("storage.media_bytes", Number, "limit on the bytes of one tenant's files"),
     setting("storage.tenant_bytes", Number, "storage limit of one tenant, in bytes"),
@@ -128,7 +129,20 @@ pub const SETTINGS: &[Setting] = &[
         "maximum number of entries in one agent's inbox; further ones are refused",
     ),
     setting("relay.inbox_bytes", Number, "maximum size of one agent's inbox, in bytes"),
+    setting(
+        "platforms.discord.api_base_url",
+        Text,
+        "base URL of Discord's HTTP API; can point to a stand-in",
+    ),
+    setting("platforms.slack.api_base_url", Text, "base URL of Slack's Web API; can point to a stand-in"),
     setting("platforms.telegram.api_base_url", Text, "base URL of the Bot API; can point to a stand-in"),
+    setting("platforms.twilio.api_base_url", Text, "base URL of Twilio's REST API; can point to a stand-in"),
+    setting(
+        "platforms.whatsapp_cloud.api_base_url",
+        Text,
+        "base URL of the Graph API, without its version; can point to a stand-in",
+    ),
+    setting("platforms.whatsapp_cloud.graph_version", Text, "version of the Graph API, such as v26.0"),
     setting("platforms.web.enabled", Switch, "whether agents have the platform `web`"),
     setting(
         "platforms.web.page",
@@ -174,7 +188,21 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         "whether agents without the SDK get a first line that says what a text is and who sent it",
     ),
-    setting("workshop.roots", List, "folders of this machine below which the skill stores of tenants may be"),
+    setting(
+        "workshop.roots",
+        List,
+        "folders of this machine below which skill and data stores of tenants may be",
+    ),
+    setting(
+        "workshop.run_commands",
+        Switch,
+        "whether run settings may allow skills commands and child processes on this machine",
+    ),
+    setting(
+        "workshop.file_roots",
+        List,
+        "folders of this machine below which run settings may allow skills files",
+    ),
     setting(
         "errand.allow_cidrs",
         List,

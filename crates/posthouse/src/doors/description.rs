@@ -21,6 +21,7 @@ const FRAGMENTS: &[&str] = &[
     workshop::OPENAPI,
     workshop::DATA_OPENAPI,
     workshop::TOOL_OPENAPI,
+    workshop::RUN_OPENAPI,
     console::OPENAPI,
 ];
 
@@ -59,6 +60,7 @@ mod tests {
             workshop::OPERATIONS,
             workshop::DATA_OPERATIONS,
             workshop::TOOL_OPERATIONS,
+            workshop::RUN_OPERATIONS,
             console::OPERATIONS,
         ]
         .concat();

@@ -10,7 +10,7 @@ use posthouse_time::{Moment, Timepiece};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
-use crate::server::{PlaceLimits, Places};
+use crate::server::{ConnectionLimits, OpenConnections};
 
 struct Served {
     peer: DuplexStream,
@@ -25,9 +25,9 @@ fn served(mounts: Router) -> Served {
         within: Duration::from_secs(15),
         unfinished: ByteBudget::new(8_000),
     };
-    let doors = Doors { mounts, prefix: "".into(), bodies };
-    let limits = PlaceLimits { per_address: 9, per_principal: 9, per_tenant: 9 };
-    let connection = PeerConnection::new(&Places::new(limits), false, false);
+    let doors = Doors { mounts, prefix: "".into(), hosts: MappedHosts::default(), bodies };
+    let limits = ConnectionLimits { per_address: 9, per_principal: 9, per_tenant: 9 };
+    let connection = PeerConnection::new(&OpenConnections::new(limits), false, false);
     let (peer, near) = tokio::io::duplex(64 * 1024);
     let service = service_fn(move |request| {
         doors.clone().answer(request, [192, 0, 2, 1].into(), Arc::clone(&connection))

@@ -62,7 +62,7 @@ impl SpareFiles {
     }
 
     /// Closes one pending connection. False if that is not possible now.
-    pub async fn turn_one_away(&mut self, listener: &TcpListener) -> bool {
+    pub async fn close_one_pending(&mut self, listener: &TcpListener) -> bool {
         let had_one = self.0.pop().is_some();
         // The peer may have gone in the meantime, so this wait has a timeout.
         let closed = had_one && matches!(timeout(PATIENCE, listener.accept()).await, Ok(Ok(_)));

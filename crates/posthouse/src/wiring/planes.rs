@@ -6,7 +6,6 @@ use bus::Bus;
 use clock::Clock;
 use edge::Edge;
 use edge::platform::Platform;
-use edge::telegram::Telegram;
 use edge::web::Web;
 use errand::Errand;
 use identity::{AdminToken, Identity, TrustedIssuers};
@@ -18,10 +17,11 @@ use relay::Relay;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vault::Vault;
-use workshop::Workshop;
+use workshop::{SkillRunner, Workshop};
 
 use super::ServerHealth;
 use crate::config::Config;
+use crate::custom_stores::custom_stores;
 
 /// The handles of all planes.
 pub struct Planes {
@@ -30,6 +30,7 @@ pub struct Planes {
     pub clock: Clock,
     pub post: Post,
     pub workshop: Workshop,
+    pub runner: SkillRunner,
     pub edge: Edge,
     pub web: Arc<Web>,
     /// Calls of tools that are running.
@@ -119,8 +120,23 @@ impl Planes {
             data: ledger.data(),
             roster: identity.roster.clone(),
             callers: post.callers().clone(),
+            errand: errand.clone(),
+            webhook_signer: vault.webhook_signer(&signer),
+            custom_stores: custom_stores(),
             timepiece: timepiece.clone(),
         });
+        let runner = SkillRunner::new(workshop::RunnerParts {
+            config: config.workshop.clone(),
+            workshop: workshop.clone(),
+            post: post.clone(),
+            runs: ledger.skill_runs(),
+            triggers: ledger.skill_triggers(),
+            secrets: vault.skill_secrets(),
+            errand: errand.clone(),
+            alarms: clock.alarms().clone(),
+            timepiece: timepiece.clone(),
+        });
+        runner.take_over().await?;
         let web = Arc::new(Web::new(
             ledger.rooms(),
             ledger.invitations(),
@@ -134,12 +150,14 @@ impl Planes {
             vault,
             relay: relay.clone(),
             dead_bots: ledger.dead_bots(),
+            event_feeds: ledger.event_feeds(),
+            person_chats: ledger.person_chats(),
             timepiece: timepiece.clone(),
             platforms: platforms(config, &web, timepiece),
             public_url: url.to_owned(),
         });
         let tool_calls = TaskTracker::new();
-        Ok(Self { identity, relay, clock, post, workshop, edge, web, tool_calls })
+        Ok(Self { identity, relay, clock, post, workshop, runner, edge, web, tool_calls })
     }
 
     pub fn register_metrics(&self, registry: &mut Registry) {
@@ -157,6 +175,7 @@ impl Planes {
         keep_running!(health, stop, "edge", self.edge);
         keep_running!(health, stop, "clock", self.clock);
         keep_running!(health, stop, "post", self.post);
+        keep_running!(health, stop, "skills", self.runner);
     }
 
     /// Closes the planes in the order in which they hand work on. The identity only follows other nodes, so it need
@@ -166,15 +185,14 @@ impl Planes {
         self.edge.close();
         // A tool that waits for an answer ends with the post.
         self.tool_calls.close();
-        tokio::join!(self.tool_calls.wait(), self.post.close());
+        tokio::join!(self.tool_calls.wait(), self.runner.close(), self.post.close());
         self.clock.close().await;
         self.relay.close().await;
     }
 }
 
 fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
-    let mut platforms: Vec<Arc<dyn Platform>> =
-        vec![Arc::new(Telegram::new(&config.platforms.telegram.api_base_url, timepiece.clone()))];
+    let mut platforms = edge::platforms::all(&config.platforms, timepiece);
     if config.platforms.web.enabled {
         platforms.push(Arc::clone(web) as Arc<dyn Platform>);
     }

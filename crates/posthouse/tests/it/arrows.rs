@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("errand", &[]),
     ("http-kit", &[]),
     ("skill", &[]),
+    ("skill-doubles", &["skill"]),
     ("stand-ins", &[]),
     ("posthouse-agent", &["posthouse-wire", "posthouse-time"]),
     ("ledger", &["posthouse-wire", "posthouse-time"]),
@@ -46,7 +47,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "workshop",
-        &["skill", "identity", "post", "clock", "http-kit", "ledger", "posthouse-wire", "posthouse-time"],
+        &[
+            "skill",
+            "identity",
+            "post",
+            "clock",
+            "vault",
+            "errand",
+            "http-kit",
+            "ledger",
+            "posthouse-wire",
+            "posthouse-time",
+        ],
     ),
     (
         "console",

@@ -246,3 +246,39 @@ async fn a_private_address_is_refused_in_every_notation_wherever_a_url_is_named(
     doors.server.does(&["agent", "change", "heron", "--tenant", "acme", "--wake-url", "http://127.0.0.1:9/"]);
     doors.has_not_panicked();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provision_body_that_names_another_agents_instance_is_refused_like_absence_and_changes_nothing() {
+    let doors = Doors::open().await;
+    let wren = doors.server.does(&["agent", "create", "wren", "--tenant", "acme"]);
+    doors.server.does(&["tenant", "create", "globex"]);
+    let stork = doors.server.does(&["agent", "create", "stork", "--tenant", "globex"]);
+    let globex = doors.server.does(&["client", "create", "--tenant", "globex"]);
+    // The status, the headers that can tell something, and the body.
+    let asks = async |token: &str, instance: &str| {
+        let body = json!({ "gatewayId": "gw-laptop", "platform": "web", "botId": "", "gatewayEndpoint": "",
+            "routeKeys": ["-100"], "instanceId": instance, "wakeUrl": "http://127.0.0.1:9/taken",
+            "displayName": "Taken" });
+        let url = format!("{}/relay/provision", doors.server.url);
+        let answer = doors.client.post(url).bearer_auth(token).body(body.to_string()).send().await.unwrap();
+        let mut headers = answer.headers().clone();
+        headers.remove("date");
+        (answer.status().as_u16(), headers, answer.text().await.unwrap())
+    };
+    let (heron, before) = (doors.heron["instance_id"].as_str().unwrap(), doors.agent());
+    let listed = doors.server.does(&["agent", "list"]);
+    for (caller, credential) in [("tenant", &globex), ("agent", &stork), ("sibling", &wren)] {
+        let exchanged = exchanges(&doors.server, credential).await;
+        let token = exchanged["access_token"].as_str().unwrap();
+        let absent = asks(token, "inst_01920000-0000-7000-8000-000000000000").await;
+        assert_eq!(absent.0, 403, "{caller}: {}", absent.2);
+        assert_eq!(asks(token, heron).await, absent, "{caller}");
+    }
+    assert_eq!(doors.agent(), before);
+    assert_eq!(doors.server.does(&["agent", "list"]), listed);
+    let (by, body) = good("/relay/policy").unwrap();
+    let (status, _) = doors.posts("/relay/policy", &by, body.to_string().into_bytes()).await;
+    assert_eq!(status, 200, "its credential was not replaced");
+    // Its own tenant provisions it with the same body.
+    assert_eq!(asks(&doors.access, heron).await.0, 200);
+}

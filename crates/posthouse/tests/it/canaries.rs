@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
-use posthouse_wire::cron::{FireProof, Provision, SIGNATURE, Stamp};
+use posthouse_wire::cron::{FireProof, Provision, SIGNATURE, TimedSignature};
 use serde_json::Value;
 use stand_ins::telegram::{Fault, FaultKind};
 
@@ -270,7 +270,8 @@ async fn fires_of(server: &TestServer, heron: &Value, answers: &mut Vec<String>)
     let cron_key = armer.arms(&keyed).await["cron_key"].as_str().unwrap().to_owned();
     let scheduler = server.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
     let call = "{\"instance_id\":\"x\",\"job_id\":\"x\",\"schedule_id\":\"x\"}";
-    let stamp = Stamp::make(&Secret::new(&*scheduler), Timepiece::wall().now().seconds(), call.as_bytes());
+    let stamp =
+        TimedSignature::make(&Secret::new(&*scheduler), Timepiece::wall().now().seconds(), call.as_bytes());
     let relay = reqwest::Client::new().post(format!("{}/api/agent-cron/relay", server.url)).body(call);
     answers.push(relay.header(SIGNATURE, stamp.header()).send().await.unwrap().text().await.unwrap());
     let fires = callback.called(2).await;

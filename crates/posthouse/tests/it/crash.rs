@@ -5,6 +5,7 @@ mod clock;
 mod post;
 mod sdk;
 mod stepping;
+mod stores;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -204,7 +205,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
 async fn first_message(url: String, agent: &serde_json::Value) -> String {
     let text = |name: &str| agent[name].as_str().unwrap().to_owned();
     let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
-        .fronting([posthouse_agent::BotIdentity::new("telegram", "7002")]);
+        .with_bots([posthouse_agent::BotIdentity::new("telegram", "7002")]);
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let running = Agent::builder(WebSocketTransport::new(settings).unwrap())
         .on_message(move |message: Message, _conversation: Conversation| {
@@ -228,7 +229,7 @@ async fn run_agent(
 ) {
     let text = |name: &str| heron[name].as_str().unwrap().to_owned();
     let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
-        .fronting([posthouse_agent::BotIdentity::new("telegram", "7001")]);
+        .with_bots([posthouse_agent::BotIdentity::new("telegram", "7001")]);
     Agent::builder(WebSocketTransport::new(settings).unwrap())
         .on_message(move |message: Message, conversation: Conversation| {
             let seen = Arc::clone(&seen);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::Method;
-use posthouse_agent::verify::{KeySet, judge};
+use posthouse_agent::verify::{KeySet, check_claims};
 use posthouse_time::Timepiece;
 use posthouse_wire::cron::audience;
 use serde_json::Value;
@@ -94,7 +94,8 @@ async fn under_a_path_the_issuer_and_the_address_of_the_keys_contain_it() {
     let calls = callback.called(1).await;
     let taken = |issuer: &str| {
         let now = Timepiece::wall().now();
-        judge(calls[0].token(), &audience(&instance.as_str().into()), &keys, Some(issuer), now).is_some()
+        check_claims(calls[0].token(), &audience(&instance.as_str().into()), &keys, Some(issuer), now)
+            .is_some()
     };
     assert!(taken(&server.url));
     // To the letter, as stock agents compare it.
@@ -143,7 +144,7 @@ async fn a_server_opened_on_a_backup_still_fires_what_was_armed() {
     assert_eq!((call.job.as_str(), call.fire_at.as_str()), ("kept", due.text()));
     assert!(call.at.millis() * 1000 >= due.due_us());
     let audience = audience(&instance.as_str().into());
-    assert!(judge(call.token(), &audience, &published, Some(&server.url), call.at).is_some());
+    assert!(check_claims(call.token(), &audience, &published, Some(&server.url), call.at).is_some());
     until_listed(&armer, <[Value]>::is_empty).await;
     assert_eq!(callback.len(), calls_before + 1, "the rest was over before the copy was made");
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{Ledger, Location};
-use posthouse_agent::verify::{Expected, FireVerifier, KeySet, PerJobKey, PortalJwt, judge};
+use posthouse_agent::verify::{Expected, FireVerifier, KeySet, PerJobKey, PortalJwt, check_claims};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{
-    CRON_KEY, FireAt, FireBody, FireClaims, FireProof, PURPOSE, Policy, Stamp, audience, cron_key_message,
+    CRON_KEY, FireAt, FireBody, FireClaims, FireProof, PURPOSE, Policy, TimedSignature, audience,
+    cron_key_message,
 };
 use posthouse_wire::{InstanceId, JobId, Secret};
 use rustls::pki_types::pem::PemObject;
@@ -56,7 +57,7 @@ fn mint(signer: &Signer, now: Moment) -> Secret {
 /// Whether an agent that fetched the keys at this moment takes the token.
 fn taken(signer: &Signer, token: &Secret, now: Moment) -> bool {
     let keys = KeySet::read(&signer.jwks().json).unwrap();
-    judge(token.expose(), &audience(&heron()), &keys, Some(PORTAL), now).is_some()
+    check_claims(token.expose(), &audience(&heron()), &keys, Some(PORTAL), now).is_some()
 }
 
 fn body() -> Vec<u8> {
@@ -88,7 +89,7 @@ async fn tokens_are_taken_through_the_published_keys_across_rotations() {
         }
         let token = mint(&signer, now);
         let keys = KeySet::read(&held.json).unwrap();
-        let by_held = judge(token.expose(), &audience(&heron()), &keys, Some(PORTAL), now);
+        let by_held = check_claims(token.expose(), &audience(&heron()), &keys, Some(PORTAL), now);
         assert!(by_held.is_some(), "minute {minute}, by the keys an agent may still hold");
         assert!(taken(&signer, &token, now), "minute {minute}");
         // A token is good for 90 s and 30 of leeway; its key outlives it.
@@ -121,7 +122,7 @@ async fn a_per_job_key_of_the_server_vouches_to_the_agent_that_was_given_it() {
     let given = signer.cron_key(&heron(), &job);
     let verifier = PerJobKey::new(move |_: &JobId| Some(given.clone()), clock.clone());
     let message = cron_key_message(&job, &fire_at);
-    let stamp = |key: &Secret| Stamp::make(key, clock.now().seconds(), &message).header();
+    let stamp = |key: &Secret| TimedSignature::make(key, clock.now().seconds(), &message).header();
     let good = with(CRON_KEY, &stamp(&signer.cron_key(&heron(), &job)));
     assert_eq!(verifier.verify(&good, &body()).await.unwrap().proof, FireProof::PerJobKey);
     let other = with(CRON_KEY, &stamp(&signer.cron_key(&"inst_otter".into(), &job)));

@@ -8,10 +8,15 @@
 //! | `FUZZ_KEEP=1` | writes short inputs with new results into the corpus |
 
 mod buttons;
+mod discord;
 mod issuer_tokens;
 mod json_rpc;
 mod mutation;
+mod skills;
+mod slack;
 mod targets;
+mod webhooks;
+mod whatsapp;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -71,6 +76,51 @@ fn mutated_tokens_of_issuers_prove_nothing() {
 }
 
 #[test]
+fn mutated_requests_of_discord_prove_nothing() {
+    run(&discord::signatures());
+}
+
+#[test]
+fn mutated_payloads_of_discord_are_read_without_their_secrets_or_refused() {
+    run(&discord::payloads());
+}
+
+#[test]
+fn mutated_requests_of_slack_prove_nothing() {
+    run(&slack::signatures());
+}
+
+#[test]
+fn mutated_payloads_of_slack_are_read_without_their_secrets_or_refused() {
+    run(&slack::payloads());
+}
+
+#[test]
+fn mutated_requests_of_whatsapp_prove_nothing() {
+    run(&whatsapp::signatures());
+}
+
+#[test]
+fn mutated_payloads_of_whatsapp_are_read_without_their_secrets_or_refused() {
+    run(&whatsapp::payloads());
+}
+
+#[test]
+fn mutated_requests_of_webhooks_prove_nothing() {
+    run(&webhooks::webhook_signatures());
+}
+
+#[test]
+fn mutated_bodies_of_webhooks_are_read_without_masked_fields_or_refused() {
+    run(&webhooks::webhook_bodies());
+}
+
+#[test]
+fn mutated_forms_of_twilio_prove_nothing_and_are_read_or_refused() {
+    run(&webhooks::twilio_forms());
+}
+
+#[test]
 fn mutated_payloads_of_buttons_are_read_or_are_no_press_of_a_prompt() {
     run(&buttons::buttons());
 }
@@ -78,6 +128,11 @@ fn mutated_payloads_of_buttons_are_read_or_are_no_press_of_a_prompt() {
 #[test]
 fn mutated_vectors_of_json_rpc_are_read_or_refused() {
     run(&json_rpc::json_rpc());
+}
+
+#[test]
+fn mutated_vectors_of_skills_are_parsed_and_checked() {
+    run(&skills::skills());
 }
 
 fn number(variable: &str) -> Option<u64> {

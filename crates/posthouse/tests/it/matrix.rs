@@ -17,6 +17,7 @@ mod identity;
 mod pressed_button;
 mod proxy;
 mod relay;
+mod runs;
 mod shared_bot;
 mod skills;
 mod sleep;
@@ -100,6 +101,7 @@ async fn no_skill_of_another_tenant_is_there_and_no_agent_approves_or_deletes() 
     let mut cells = Cells::default();
     skills::fill(&actors, &mut cells).await;
     data::fill(&actors, &mut cells).await;
+    runs::fill(&actors, &mut cells).await;
     cells.all_are_right();
     actors.is_undisturbed().await;
 }
@@ -143,6 +145,7 @@ async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_rea
         workshop::OPERATIONS,
         workshop::DATA_OPERATIONS,
         workshop::TOOL_OPERATIONS,
+        workshop::RUN_OPERATIONS,
         console::OPERATIONS,
     ];
     // The server's own, which name nothing.

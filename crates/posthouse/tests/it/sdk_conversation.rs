@@ -17,7 +17,7 @@ const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n a small picture";
 fn settings(server: &TestServer, agent: &Value) -> Settings {
     let secret = Secret::new(agent["secret"].as_str().unwrap());
     Settings::new(server.url.clone(), agent["gateway_id"].as_str().unwrap(), secret)
-        .fronting([BotIdentity::new("telegram", "7001")])
+        .with_bots([BotIdentity::new("telegram", "7001")])
 }
 
 /// Sends every picture back as a document, and uses everything else for any other message.

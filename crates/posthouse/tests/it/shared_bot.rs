@@ -194,6 +194,17 @@ async fn what_guests_write_in_a_claimed_group_is_context_for_its_agent_and_for_n
     assert_eq!(event.text, "and now?");
     let context: Vec<&str> = event.context.iter().map(|line| line.text.as_str()).collect();
     assert_eq!(context, ["the guests' first words", "the guests' second words"]);
+    // The platform was asked whether otter's person sees the group. That is a use of the bot for otter, and for no other.
+    let questions = |agent: &str, tenant: &str| {
+        let uses = server.does(&["capability", "list", "--agent", agent, "--tenant", tenant]);
+        let uses = uses["items"].as_array().unwrap().clone();
+        uses.into_iter().filter(|one| one["called"] == "getChatMember").collect::<Vec<_>>()
+    };
+    let asked = questions("otter", "globex");
+    assert!(
+        !asked.is_empty() && asked.iter().all(|one| one["outcome"] == "ok" && one["kind"] == "telegram.bot")
+    );
+    assert_eq!(questions("heron", "acme"), Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,16 +8,16 @@ use crate::post_cli::{err, fails, out, settled, types};
 use crate::test_server::{TestServer, files};
 
 /// The bytes of this key appear nowhere else.
-const PRIVATE_KEY: &str = "-----BEGIN PRIVATE KEY-----
+pub const PRIVATE_KEY: &str = "-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----
 ";
-const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----
+pub const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----
 MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=
 -----END PUBLIC KEY-----
 ";
 /// The end of the private key in base64, and its bytes.
-const IN_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+pub const IN_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
 
 const SKILL: &str = "# Skill: tide-watch\n# Description: Watches the tide\ngo:\n    shell(command=\"curl tide\")\nelse:\n    \
                      notify(agent=\"desk\", message=\"no tide\")\n";
@@ -61,7 +61,7 @@ async fn a_skill_is_signed_on_the_operators_machine_and_stops_passing_with_its_k
 
     server.does(&["approval-key", "revoke", &id, "--tenant", "acme"]);
     let (code, said) = fails(&server, &["skill", "verify", "tide-watch", "--tenant", "acme"]);
-    assert!(code == 1 && said.contains("do not pass"), "{said}");
+    assert!(code == 1 && said.contains("does not pass"), "{said}");
     assert_eq!(skill(&server, &["reapprove"])["items"], json!([{ "name": "tide-watch" }]));
     let back = server.tries(&["approval-key", "add", "--tenant", "acme", "--public-key-file", &public]);
     assert!(!back.status.success(), "a revoked key came back");

@@ -42,7 +42,7 @@ async fn a_message_and_its_answer_are_told_step_by_step_without_a_word_of_theirs
     assert_eq!(told["items"][0]["id"], entry);
     assert_eq!(
         steps(&told["items"][0]),
-        ["accepted", "durable", "handed to seat", "acknowledged", "answered"]
+        ["accepted", "durable", "sent to agent", "acknowledged", "answered"]
     );
     let action = told["items"][0]["linked"][0].as_str().unwrap().to_owned();
     let acted = server.does(&["message", "trace", &action]);

@@ -80,7 +80,7 @@ impl Rider {
             agent["gateway_id"].as_str().unwrap(),
             Secret::new(agent["secret"].as_str().unwrap()),
         )
-        .fronting(identities.iter().map(|(platform, bot)| BotIdentity::new(*platform, *bot)));
+        .with_bots(identities.iter().map(|(platform, bot)| BotIdentity::new(*platform, *bot)));
         let transport = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
         transport.set_inbound_handler(Arc::new(Ear(tell)));

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use posthouse_agent::verify::{FireVerifier, KeySet, PerJobKey, judge};
+use posthouse_agent::verify::{FireVerifier, KeySet, PerJobKey, check_claims};
 use posthouse_time::Timepiece;
 use posthouse_wire::cron::{
-    CRON_KEY, FireAt, FireBody, FireProof, Policy, Provision, SIGNATURE, Stamp, audience, cron_key_message,
+    CRON_KEY, FireAt, FireBody, FireProof, Policy, Provision, SIGNATURE, TimedSignature, audience,
+    cron_key_message,
 };
 use posthouse_wire::{GatewayId, JobId, Secret, token};
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ impl Fixture {
         let request = match door {
             Relay => return self.dial(secret).await,
             Fire => {
-                let claims = judge(secret, &self.audience, &self.keys, Some(&self.server.url), now);
+                let claims = check_claims(secret, &self.audience, &self.keys, Some(&self.server.url), now);
                 return told(claims.is_some());
             }
             FireByKey => return told(self.is_fired_by(secret).await),
@@ -93,7 +94,7 @@ impl Fixture {
             Scheduler => {
                 let call =
                     json!({"instance_id": "inst_x", "job_id": "x", "schedule_id": "sch_x"}).to_string();
-                let stamp = Stamp::make(&Secret::new(secret), now.seconds(), call.as_bytes());
+                let stamp = TimedSignature::make(&Secret::new(secret), now.seconds(), call.as_bytes());
                 // As a bearer too: neither counts for the other.
                 let request = client.post(at("/api/agent-cron/relay")).bearer_auth(secret);
                 request.header(SIGNATURE, stamp.header()).body(call)
@@ -137,7 +138,7 @@ impl Fixture {
     async fn is_fired_by(&self, key: &str) -> bool {
         let (timepiece, job) = (Timepiece::wall(), JobId::from("keyed"));
         let message = cron_key_message(&job, &self.fire_at);
-        let stamp = Stamp::make(&Secret::new(key), timepiece.now().seconds(), &message).header();
+        let stamp = TimedSignature::make(&Secret::new(key), timepiece.now().seconds(), &message).header();
         let given = self.cron_key.clone();
         let verifier = PerJobKey::new(move |_: &JobId| Some(given.clone()), timepiece);
         let headers = http::HeaderMap::from_iter([

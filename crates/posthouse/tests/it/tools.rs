@@ -2,7 +2,7 @@
 //! start a command.
 
 mod rpc_vectors;
-mod stdio;
+pub mod stdio;
 
 use serde_json::{Value, json};
 
@@ -75,8 +75,7 @@ async fn every_tool_that_is_listed_is_served() {
             let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
             let (status, _, body) = client.post(path, &[], &call.to_string()).await;
             assert_eq!(status, 200, "{tool}");
-            let is_promised = !tool["description"].as_str().unwrap().contains("Not available in this build");
-            assert_eq!(is_promised, !body.contains("not available in this build"), "{tool} {body}");
+            assert!(!body.contains("not available in this build"), "{tool} {body}");
         }
     }
 }
@@ -152,5 +151,42 @@ async fn a_refused_credential_is_the_status_and_the_label_is_the_author() {
     for path in ["/mcp", "/rpc"] {
         let (status, kind, _) = client.post(path, &[], initialize).await;
         assert_eq!((status, kind.as_str()), (401, "application/problem+json"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_capabilities_name_every_connector_of_the_tenant_and_none_of_another() {
+    let server = TestServer::open(&[]);
+    let settings = json!({ "agents": { "desk": { "url": "http://127.0.0.1:9/hook" } } }).to_string();
+    let settings = server.secret_file("hooks.json", &settings);
+    for (tenant, connectors) in [("acme", &["hooks", "spare"][..]), ("globex", &[])] {
+        server.does(&["tenant", "create", tenant]);
+        for name in connectors {
+            let kind = ["--kind", if *name == "hooks" { "webhook" } else { "noop" }, "--force"];
+            let settings = if *name == "hooks" { &["--settings", &settings][..] } else { &[] };
+            let create = ["connector", "create", name, "--tenant", tenant];
+            server.does(&[&create[..], &kind, settings].concat());
+        }
+        let client = ToolClient::create(&server, &["--tenant", tenant]);
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "runtime_capabilities", "arguments": { "include": ["agentConnectors"] } } });
+        let (_, _, body) = client.post("/rpc", &[], &call.to_string()).await;
+        let response: Value = serde_json::from_str(&body).unwrap();
+        let text = response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}"));
+        let shown: Value = serde_json::from_str(text).unwrap();
+        let shown = shown["agentConnectors"].as_array().unwrap();
+        let names: Vec<&str> = shown.iter().map(|connector| connector["name"].as_str().unwrap()).collect();
+        assert_eq!(names, [&["relay"][..], connectors].concat());
+        for connector in shown {
+            assert_eq!(connector["connector_type"], "agent_connector");
+            assert_eq!(connector["contract_version"], "1.0.0");
+            assert_eq!(
+                (&connector["manifest"], &connector["manifest_unsupported"]),
+                (&Value::Null, &json!(true))
+            );
+            let answers = matches!(connector["name"].as_str(), Some("relay" | "hooks"));
+            assert_eq!(connector["features"]["request_response"], answers, "{connector}");
+        }
+        assert!(!body.contains("127.0.0.1:9"), "where a connector sends is the operator's business: {body}");
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use posthouse_wire::{Action, ChatId, SessionKey};
+use posthouse_wire::{Action, ChatId, MessageId, SessionKey};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_connections::AgentConnections;
@@ -15,10 +18,25 @@ const WAITING: usize = 256;
 
 /// One lane per chat: requests for one chat run in order, different chats run in parallel. The chat id alone is the
 /// key, because a request need not name its bot; chats with the same id on different bots share a lane.
+///
+/// Edits of one message that directly follow each other run together. Whoever carries them out can then make one call of
+/// several edits.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<LaneKey, VecDeque<QueuedAction>>>);
+pub(crate) struct Lanes(Mutex<HashMap<LaneKey, Lane>>);
 
-pub(super) type QueuedAction = BoxFuture<'static, ()>;
+#[derive(Default)]
+struct Lane {
+    waiting: VecDeque<QueuedAction>,
+    /// The message whose edits are running.
+    edited: Option<MessageId>,
+    arrived: Arc<Notify>,
+}
+
+pub(super) struct QueuedAction {
+    /// The message that it edits, if it is an edit.
+    pub edits: Option<MessageId>,
+    pub work: BoxFuture<'static, ()>,
+}
 
 /// The key of a lane: the target of an action.
 #[derive(PartialEq, Eq, Hash, Clone)]
@@ -38,6 +56,14 @@ impl LaneKey {
     }
 }
 
+/// The message that an action edits, if it is an edit.
+pub(super) fn edited_by(action: &Action) -> Option<MessageId> {
+    match action {
+        Action::Edit { message_id, .. } => Some(message_id.clone()),
+        _ => None,
+    }
+}
+
 /// The lane's queue is full.
 pub(super) struct LaneFull;
 
@@ -46,36 +72,55 @@ impl Lanes {
         &self,
         tasks: &TaskTracker,
         connections: &Arc<AgentConnections>,
-        lane: LaneKey,
+        key: LaneKey,
         job: QueuedAction,
     ) -> Result<(), LaneFull> {
         let mut lanes = self.0.lock();
-        if let Some(waiting) = lanes.get_mut(&lane) {
-            if waiting.len() >= WAITING {
+        if let Some(lane) = lanes.get_mut(&key) {
+            if lane.waiting.len() >= WAITING {
                 return Err(LaneFull);
             }
-            waiting.push_back(job);
+            lane.waiting.push_back(job);
+            lane.arrived.notify_one();
             return Ok(());
         }
-        lanes.insert(lane.clone(), VecDeque::new());
+        let lane = Lane { waiting: VecDeque::from([job]), ..Lane::default() };
+        let arrived = Arc::clone(&lane.arrived);
+        lanes.insert(key.clone(), lane);
         drop(lanes);
         let connections = Arc::clone(connections);
         tasks.spawn(async move {
-            let mut next = Some(job);
-            while let Some(job) = next {
-                job.await;
-                next = connections.lanes.next(&lane);
+            let mut running = FuturesUnordered::new();
+            loop {
+                while let Some(job) = connections.lanes.next(&key, running.is_empty()) {
+                    running.push(job.work);
+                }
+                if running.is_empty() {
+                    return;
+                }
+                tokio::select! {
+                    _ = running.next() => {}
+                    () = arrived.notified() => {}
+                }
             }
         });
         Ok(())
     }
 
-    fn next(&self, lane: &LaneKey) -> Option<QueuedAction> {
+    /// The next job that may start. Beside running ones only an edit of the same message may. An idle lane without a
+    /// job is removed.
+    fn next(&self, key: &LaneKey, is_idle: bool) -> Option<QueuedAction> {
         let mut lanes = self.0.lock();
-        let job = lanes.get_mut(lane).and_then(VecDeque::pop_front);
-        if job.is_none() {
-            lanes.remove(lane);
+        let lane = lanes.get_mut(key)?;
+        if is_idle {
+            let job = lane.waiting.pop_front();
+            match &job {
+                Some(job) => lane.edited = job.edits.clone(),
+                None => drop(lanes.remove(key)),
+            }
+            return job;
         }
-        job
+        let joins = lane.waiting.front().is_some_and(|job| job.edits.is_some() && job.edits == lane.edited);
+        if joins { lane.waiting.pop_front() } else { None }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use ledger::{BotRef, Entry, MediaKey, MediaRecord};
 use posthouse_wire::event::Media;
-use posthouse_wire::{Event, MediaId, MessageType, TenantId};
+use posthouse_wire::{Event, InstanceId, MediaId, MessageType, TenantId};
 
 use super::placeholders::placeholder;
 use super::{LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, media_in_url};
@@ -68,8 +68,8 @@ impl AttachmentFetcher {
         let attachments: Vec<Attachment<'_>> = attachments.collect();
         let fetched =
             join_all(attachments.iter().map(|attachment| self.fetched(entry, &on, attachment))).await;
-        self.describe(&mut event, attachments, fetched).await;
-        serde_json::to_vec(&event).ok().map(Bytes::from)
+        self.describe(&entry.instance, &mut event, attachments, fetched).await;
+        Some(Bytes::from(event.to_json()))
     }
 
     /// The event of which nothing could be fetched.
@@ -79,12 +79,13 @@ impl AttachmentFetcher {
         let media = std::mem::take(&mut event.media);
         without_files(&mut event, &media);
         self.metrics.attachments.get_or_create(&ReasonLabel { why: "too_slow" }).inc();
-        serde_json::to_vec(&event).ok().map(Bytes::from)
+        Some(Bytes::from(event.to_json()))
     }
 
-    /// Puts the fetched files into the event with new keys, and words for the others.
+    /// Puts the fetched files into the agent's event with new keys, and words for the others.
     async fn describe(
         &self,
+        agent: &InstanceId,
         event: &mut Event,
         attachments: Vec<Attachment<'_>>,
         fetched: Vec<Option<MediaRecord>>,
@@ -105,7 +106,7 @@ impl AttachmentFetcher {
             event.media.push(media);
         }
         let until = self.store.0.timepiece.now() + MEDIA_LIFE;
-        if let Err(fault) = self.store.0.records.add_media_keys(keys, until).await {
+        if let Err(fault) = self.store.0.records.add_media_keys(agent, keys, until).await {
             tracing::error!(%fault, "could not store the keys of attachments");
         }
         without_files(event, &missing);

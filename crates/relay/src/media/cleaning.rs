@@ -18,7 +18,7 @@ const BATCH: u32 = 500;
 
 impl MediaStore {
     /// Deletes files until shutdown.
-    pub(crate) async fn keep_clean(&self, closing: CancellationToken) {
+    pub(crate) async fn delete_unneeded_files(&self, closing: CancellationToken) {
         let state = &self.0;
         let folder = state.folder.clone();
         if state.threads.run(move || folder.delete_unfinished()).await.is_err() {

@@ -13,13 +13,13 @@ use crate::fires::Fires;
 use crate::gateway_records::GatewayRecords;
 use crate::interrupt::Interrupts;
 use crate::long_lines::LongLines;
-use crate::socket_roles::Seats;
+use crate::socket_roles::SocketRoles;
 use crate::{Config, MediaStore, Metrics};
 
 /// What one socket needs, shared by all sockets.
 pub(crate) struct SocketComponents {
     pub config: Config,
-    pub seats: Arc<Seats>,
+    pub seats: Arc<SocketRoles>,
     pub gateway_records: GatewayRecords,
     /// Reads entries, and records failed deliveries.
     pub inbox: Arc<dyn Inbox>,

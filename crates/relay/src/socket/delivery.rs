@@ -22,7 +22,6 @@ use super::{Ending, STOP_PING, Socket};
 use crate::Config;
 use crate::agent_connections::{Role, State};
 use crate::media::PreparedEvent;
-use crate::turns::session_in;
 use held::{HeldEntries, NextEntry};
 use lease::Lease;
 use preparation::Preparer;
@@ -314,7 +313,7 @@ impl Socket {
                 expirations.skipped(&entry);
                 continue;
             }
-            if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, origin, now) {
+            if let Some(entry) = delivery.hold_or_return(&mut state, self.id, entry, origin, now) {
                 return Some(noted(&mut state, self.id, NextEntry::new(entry, origin), now));
             }
         }
@@ -389,7 +388,7 @@ impl Socket {
 
 /// Records that an entry is delivered to this socket.
 fn noted(state: &mut State, socket: u64, next: NextEntry, now: Instant) -> NextEntry {
-    state.turns.handed(&next.entry.chat, session_in(&next.entry.event), socket, now);
+    state.turns.handed(&next.entry.chat, next.entry.turn.session, socket, now);
     next
 }
 

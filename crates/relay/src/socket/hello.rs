@@ -60,7 +60,7 @@ impl Socket {
     async fn sit_down(&mut self, hello: Hello, default: BotRef) -> Result<(), Ending> {
         let is_ours = hello.client.is_some();
         let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
-        let turn = self.components.seats.sit(&self.connections, &self.holder, self.id);
+        let turn = self.components.seats.make_live(&self.connections, &self.holder, self.id);
         let now = self.now();
         self.seated = Some(Box::new(Seated {
             role: Role::Live,
@@ -98,7 +98,7 @@ impl Socket {
         if let Some(seat) = state.seat(self.id) {
             seat.takes_fires = is_ours && hello.fires;
         }
-        for line in state.owed_to(&self.holder.gateway, now - WAITS) {
+        for line in state.take_results_for(&self.holder.gateway, now - WAITS) {
             state.answer(self.id, &self.holder.gateway, ResultLine { line, chat: None }, now);
         }
         Ok(())

@@ -13,7 +13,7 @@ const BATCH: usize = 256;
 
 /// Disconnected agents with unread messages, and agents that came back.
 #[derive(Default)]
-pub(super) struct Sleepers {
+pub(crate) struct WakeSchedule {
     schedule: Mutex<SleeperSchedule>,
     /// Notified when an agent was added.
     pub changed: Notify,
@@ -55,7 +55,7 @@ impl SleeperSchedule {
     }
 }
 
-impl Sleepers {
+impl WakeSchedule {
     /// Records that a disconnected agent has an unread message. It runs on the ledger's thread and must not block.
     pub fn note(&self, instance: &InstanceId) {
         let mut schedule = self.schedule.lock();
@@ -123,8 +123,8 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn sleepers() -> (Sleepers, InstanceId) {
-        (Sleepers::default(), InstanceId::new("inst_heron"))
+    fn sleepers() -> (WakeSchedule, InstanceId) {
+        (WakeSchedule::default(), InstanceId::new("inst_heron"))
     }
 
     #[test]

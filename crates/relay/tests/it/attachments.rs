@@ -40,7 +40,7 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
     let new_entry = NewEntry {
         forward: None,
         stale: None,
-        event,
+        event: event.deliverable().unwrap(),
         id: None,
         dedup: dedup.into(),
         references: picture.references.iter().map(|reference| (*reference).to_owned()).collect(),
@@ -49,7 +49,7 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
         receipt: None,
         stop: StopRule::Text,
     };
-    server.relay.inboxes().admit(&admitted, new_entry).await.unwrap().entry().cloned().unwrap()
+    server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap().entry().cloned().unwrap()
 }
 
 /// The status and content of a URL, asked for by nobody in particular.

@@ -161,7 +161,7 @@ async fn the_same_event_again_is_kept_once() {
     for _ in 0..2 {
         let new_entry = relay::NewEntry {
             forward: None,
-            event: event.clone(),
+            event: event.clone().deliverable().unwrap(),
             dedup: "same".into(),
             references: Vec::new(),
             album: None,
@@ -171,7 +171,7 @@ async fn the_same_event_again_is_kept_once() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        let admission = server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
+        let admission = server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
@@ -193,7 +193,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
         let admitted = server.admitted(on, origin, true).await.unwrap();
         let new_entry = relay::NewEntry {
             forward: None,
-            event,
+            event: event.deliverable().unwrap(),
             dedup: dedup.into(),
             references: Vec::new(),
             album: None,
@@ -203,7 +203,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
+        server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap();
     };
     admit("u1", "first").await;
     // The same event again, read as somebody else's: nothing of it is written.
@@ -227,7 +227,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
         let admitted = server.admitted(on, origin, true).await.unwrap();
         let new_entry = relay::NewEntry {
             forward: None,
-            event,
+            event: event.deliverable().unwrap(),
             dedup: text.into(),
             references: vec!["telegram:file:canary".to_owned()],
             album: None,
@@ -237,7 +237,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             stop: relay::StopRule::Text,
             stale: None,
         };
-        server.relay.inboxes().admit(&admitted, new_entry).await.unwrap();
+        server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
         assert_eq!(kept[0].references, ["telegram:file:canary"]);
         if seated.is_none() {

@@ -99,7 +99,7 @@ impl Inbox for FailingInbox {
         self.inner.redrive(entry).await
     }
 
-    fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>) {
+    fn follow(&self, hear: Arc<dyn Fn(Entry) + Send + Sync>) {
         self.inner.follow(hear);
     }
 }

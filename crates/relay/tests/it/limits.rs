@@ -14,7 +14,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
     let admitted = server.admitted(on, origin, true).await.unwrap();
     let new_entry = NewEntry {
         forward: None,
-        event,
+        event: event.deliverable().unwrap(),
         id: None,
         dedup: format!("{chat}/{text}").into(),
         references: Vec::new(),
@@ -24,7 +24,7 @@ async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> A
         stop: StopRule::Text,
         stale: None,
     };
-    server.relay.inboxes().admit(&admitted, new_entry).await.unwrap()
+    server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap()
 }
 
 #[tokio::test]

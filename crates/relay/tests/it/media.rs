@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
-use posthouse_wire::MediaId;
+use posthouse_wire::{MediaId, Secret};
 use relay::LARGEST_MEDIA;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::test_server::{Agent, TestServer, bot, seconds};
+use crate::test_server::{Agent, TestServer, bot, millis, seconds};
 
 struct Heard {
     status: StatusCode,
@@ -145,6 +146,29 @@ async fn everybody_else_gets_the_answer_for_a_file_that_does_not_exist() {
 }
 
 #[tokio::test]
+async fn a_handle_that_is_not_here_is_answered_in_a_second_and_a_half_although_the_check_takes_longer() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let forger = Agent { secret: Secret::new("another secret"), ..heron.clone() };
+    let path = format!("/relay/media/{}", MediaId::mint());
+    let absent = gets(&server, &path, Some(&heron)).await;
+    // Each wrong credential beyond the tenth of a minute is answered a quarter of a second later than the one before.
+    for _ in 0..20 {
+        let refused = server.clock.wind_until(millis(250), uploads(&forger, "x")).await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    }
+    let mut asked = Box::pin(gets(&server, &path, Some(&forger)));
+    assert!(asked.as_mut().now_or_never().is_none(), "it takes its time");
+    server.clock.wind(millis(1500));
+    // No more time passes, so only the limit can have ended the wait.
+    let heard = tokio::time::timeout(seconds(30), asked).await.expect("the limit of 1.5 s ends the wait");
+    assert_eq!(heard.same(), absent.same());
+    let before = server.clock.instant();
+    server.clock.wind_until(millis(250), uploads(&forger, "x")).await;
+    assert!(server.clock.instant().since(before) > millis(1500), "the check alone takes longer");
+}
+
+#[tokio::test]
 async fn empty_and_oversized_files_are_refused_and_leave_nothing() {
     let server = TestServer::open().await;
     let heron = server.heron().await;
@@ -180,7 +204,7 @@ async fn a_tenant_can_store_files_up_to_its_limit() {
     let pieces = ["1", "2", "3"].map(Bytes::from);
     assert_eq!(uploads(&heron, in_pieces(pieces)).await.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(uploads(&stork, "12345678").await.status, StatusCode::OK, "another tenant has its own limit");
-    server.relay.media().remove(&first).await.unwrap();
+    server.relay.media().remove(&heron.instance, &first).await.unwrap();
     assert_eq!(usage.media_of_tenant(&tenant).used, 0);
     assert_eq!(uploads(&heron, "123").await.status, StatusCode::OK);
 }
@@ -195,7 +219,7 @@ async fn an_agent_that_fills_its_share_leaves_room_for_the_files_of_its_tenants_
     // The only agent of a tenant may use all of it.
     let all = uploads(&heron, "x".repeat(100)).await.id();
     assert_eq!(uploads(&heron, "x").await.status, StatusCode::TOO_MANY_REQUESTS);
-    server.relay.media().remove(&all).await.unwrap();
+    server.relay.media().remove(&heron.instance, &all).await.unwrap();
     let egret = server.enrol("acme", "egret", &[bot("telegram", "7003")]).await;
     let ibis = server.enrol("acme", "ibis", &[bot("telegram", "7004")]).await;
     assert_eq!(uploads(&heron, "x".repeat(51)).await.status, StatusCode::TOO_MANY_REQUESTS);
@@ -209,7 +233,7 @@ async fn an_agent_that_fills_its_share_leaves_room_for_the_files_of_its_tenants_
     assert_eq!(in_parts, StatusCode::TOO_MANY_REQUESTS, "the share holds for every piece");
     assert_eq!(uploads(&egret, "x".repeat(25)).await.status, StatusCode::OK);
     assert_eq!(uploads(&ibis, "x".repeat(12)).await.status, StatusCode::OK, "there is always some left");
-    server.relay.media().remove(&half).await.unwrap();
+    server.relay.media().remove(&heron.instance, &half).await.unwrap();
     assert_eq!(uploads(&heron, "x".repeat(31)).await.status, StatusCode::OK);
 }
 

@@ -56,6 +56,30 @@ async fn what_is_asked_for_one_chat_happens_in_order() {
 }
 
 #[tokio::test]
+async fn edits_of_one_message_run_together_and_everything_else_waits_for_them() {
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
+    let edit = |message: &str| json!({"op": "edit", "chat_id": "c1", "message_id": message, "content": "x"});
+    gateway.asks("r1", edit("m1")).await;
+    server.egress.has_begun(1).await;
+    gateway.asks("r2", edit("m1")).await;
+    server.egress.has_begun(2).await;
+    for (request, action) in
+        [("r3", edit("m2")), ("r4", json!({"op": "send", "chat_id": "c1", "content": "x"}))]
+    {
+        gateway.asks(request, action).await;
+    }
+    gateway.hears_nothing().await;
+    assert_eq!(server.egress.orders().len(), 2, "another message and another op wait");
+    server.winds(seconds(5));
+    for request in ["r1", "r2", "r3", "r4"] {
+        assert_eq!(gateway.hears_result_among(request).await["success"], true, "{request}");
+    }
+}
+
+#[tokio::test]
 async fn the_order_of_a_chat_holds_whether_or_not_a_request_names_its_bot() {
     let server = TestServer::open().await;
     let (_, mut gateway) = in_chats(&server, &["c1"]).await;

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use ledger::{BeginOutcome, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
+use posthouse_wire::{
+    Action, ActionId, ChatId, Descriptor, GatewayId, InstanceId, MessageId, Outcome, RequestId,
+};
 use relay::{Egress, EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction};
 
 use crate::test_server::eventually;
@@ -146,6 +148,7 @@ impl Outbox for Reluctant {
 
     async fn finish(
         &self,
+        of: &InstanceId,
         action: &ActionId,
         outcome: &Outcome,
         posted: Option<Moment>,
@@ -153,6 +156,6 @@ impl Outbox for Reluctant {
     ) -> Result<(), Fault> {
         self.counts("finish");
         self.room()?;
-        self.inner.finish(action, outcome, posted, called).await
+        self.inner.finish(of, action, outcome, posted, called).await
     }
 }

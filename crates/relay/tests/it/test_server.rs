@@ -304,7 +304,7 @@ impl TestServer {
         let accepted = self.clock.now();
         let new_entry = NewEntry {
             forward: forward.map(Box::new),
-            event,
+            event: event.deliverable().ok()?,
             id: None,
             dedup,
             references: Vec::new(),
@@ -318,7 +318,7 @@ impl TestServer {
             },
             stale,
         };
-        self.relay.inboxes().admit(&admitted, new_entry).await.unwrap().entry().cloned()
+        self.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap().entry().cloned()
     }
 
     /// Somebody says something to a bot in a direct conversation.

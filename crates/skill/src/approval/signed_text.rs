@@ -13,7 +13,8 @@ pub fn signed_text(body: &str) -> String {
     kept.join("\n")
 }
 
-fn is_unsigned(line: &str) -> bool {
+/// Whether a signature leaves out a line: it looks like a status or tag line.
+pub fn is_unsigned(line: &str) -> bool {
     let header = line.trim_start_matches(is_blank).strip_prefix('#').and_then(|rest| rest.split_once(':'));
     header.is_some_and(|(key, _)| {
         let key = key.trim_matches(is_blank);

@@ -18,8 +18,10 @@ use serde::Serialize;
 use super::blanks::trim;
 use super::lines::{HeaderLine, header_lines};
 use super::parse_error::{ParseError, ParseErrorKind};
+use super::source_range::SourceRange;
 use crate::status::Status;
-use names::{NameUse, refuse_reserved};
+use names::refuse_reserved;
+pub(super) use names::{NameUse, reserved_word};
 pub use outputs::{OutputKind, SkillOutput};
 use requires::Required;
 pub use requires::{VarNamespace, VarRequirement};
@@ -68,15 +70,21 @@ impl SkillHeader {
         for line in header_lines(body) {
             header.read(&line);
         }
-        let mut seen = HashSet::new();
-        header.tags.retain(|tag| seen.insert(tag.clone()));
+        header.finish();
         header
     }
 
-    fn read(&mut self, line: &HeaderLine<'_>) {
+    /// Removes repeated tags, after the last line.
+    pub(super) fn finish(&mut self) {
+        let mut seen = HashSet::new();
+        self.tags.retain(|tag| seen.insert(tag.clone()));
+    }
+
+    /// Reads one header line.
+    pub(super) fn read(&mut self, line: &HeaderLine<'_>) {
         let value = line.value;
         let text = || value.map(str::to_owned);
-        let mut wrong = Mistakes { line: line.number, errors: &mut self.errors };
+        let mut wrong = Mistakes { line: line.number, range: line.range, errors: &mut self.errors };
         match line.key.to_ascii_lowercase().as_str() {
             "skill" => {
                 self.name = text();
@@ -143,6 +151,7 @@ fn list(value: Option<&str>) -> impl Iterator<Item = &str> {
 /// Collects the errors of one line.
 struct Mistakes<'a> {
     line: usize,
+    range: SourceRange,
     errors: &'a mut Vec<ParseError>,
 }
 
@@ -166,7 +175,7 @@ impl Mistakes<'_> {
     }
 
     fn add(&mut self, kind: ParseErrorKind, message: String) {
-        self.errors.push(ParseError { line: self.line, kind, message });
+        self.errors.push(ParseError { line: self.line, range: self.range, kind, message });
     }
 }
 

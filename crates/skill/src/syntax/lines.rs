@@ -3,9 +3,11 @@
 //! - A Markdown document may hold a skill in a code fence. Then only the first fence is parsed.
 //! - A physical line ends where JavaScript ends one. The approval gate reads physical lines.
 //! - A logical line ends at `\n`. The parser reads logical lines. A line with an odd number of `"""` is joined with the
-//!   lines below it until their number is even, so a text literal never looks like a header.
+//!   lines below it until their number is even, so a text literal never looks like a header. A line that begins with
+//!   `~`, `>` or `&`, an operation of older versions, is joined until its quotes are closed.
 
 use super::blanks::{is_blank, is_inline_blank, is_line_end, trim};
+use super::source_range::SourceRange;
 
 const FENCE: &str = "```";
 const TRIPLE_QUOTE: &str = "\"\"\"";
@@ -37,17 +39,30 @@ pub struct LogicalLine<'a> {
     pub text: &'a str,
 }
 
-/// A line `# Key: value`. Keys are compared without regard to case.
+/// A line `# Key: value`. Keys are case-insensitive.
 pub struct HeaderLine<'a> {
     pub number: usize,
     pub start: usize,
     pub end: usize,
+    /// The line without its line end.
+    pub range: SourceRange,
     pub key: &'a str,
     /// `None` if the value is empty or `(none)`.
     pub value: Option<&'a str>,
 }
 
-impl HeaderLine<'_> {
+impl<'a> HeaderLine<'a> {
+    /// The header line that a line is. A line without a colon is a comment.
+    pub fn read(line: &LogicalLine<'a>) -> Option<Self> {
+        let (key, value) = line.text.strip_prefix('#')?.split_once(':')?;
+        // A line end inside a key makes it an unknown key. Otherwise the parser would see a header where the approval
+        // gate, which reads physical lines, sees none.
+        let key = key.trim_matches(is_inline_blank);
+        let value = Some(trim(value)).filter(|value| !matches!(*value, "" | "(none)"));
+        let range = SourceRange::new(line.start, line.start + line.text.trim_end_matches(is_blank).len());
+        Some(Self { number: line.number, start: line.start, end: line.end, range, key, value })
+    }
+
     pub fn is(&self, key: &str) -> bool {
         self.key.eq_ignore_ascii_case(key)
     }
@@ -114,12 +129,15 @@ pub fn logical_lines(body: &str) -> impl Iterator<Item = LogicalLine<'_>> {
     let (mut end, mut number) = (0, part.first_line);
     std::iter::from_fn(move || {
         let (start, first) = (end, number);
-        let mut inside_literal = false;
+        let mut joined: Option<JoinedBy> = None;
         for line in lines.by_ref() {
             end += line.len();
             number += 1;
-            inside_literal ^= line.matches(TRIPLE_QUOTE).count() % 2 == 1;
-            if !inside_literal {
+            joined = match joined {
+                None => JoinedBy::first(line),
+                Some(joined) => joined.next(line),
+            };
+            if joined.is_none() {
                 break;
             }
         }
@@ -132,16 +150,57 @@ pub fn logical_lines(body: &str) -> impl Iterator<Item = LogicalLine<'_>> {
     })
 }
 
-/// Header lines stand at any place of the parsed part. A line without a colon is a comment.
+/// The header lines of a text. They can be anywhere in the parsed part.
 pub fn header_lines(body: &str) -> impl Iterator<Item = HeaderLine<'_>> {
-    logical_lines(body).filter_map(|line| {
-        let (key, value) = line.text.strip_prefix('#')?.split_once(':')?;
-        // A line end inside a key makes it an unknown key. Otherwise the parser would see a header where the approval
-        // gate, which reads physical lines, sees none.
-        let key = key.trim_matches(is_inline_blank);
-        let value = Some(trim(value)).filter(|value| !matches!(*value, "" | "(none)"));
-        Some(HeaderLine { number: line.number, start: line.start, end: line.end, key, value })
-    })
+    logical_lines(body).filter_map(|line| HeaderLine::read(&line))
+}
+
+/// How the lines of a logical line are joined.
+enum JoinedBy {
+    TripleQuote,
+    /// An open quote of an operation that older versions of the language had.
+    LegacyQuote(char),
+}
+
+impl JoinedBy {
+    /// What joins a line with the one below it.
+    fn first(line: &str) -> Option<Self> {
+        // Most lines have no quote at all.
+        if !line.as_bytes().contains(&b'"') && !line.as_bytes().contains(&b'\'') {
+            return None;
+        }
+        if has_odd_triple_quotes(line) {
+            return Some(Self::TripleQuote);
+        }
+        let is_legacy =
+            ["~ ", "> ", "& "].iter().any(|sign| line.trim_start_matches(is_blank).starts_with(sign));
+        let quote = is_legacy.then(|| open_quote(None, line)).flatten()?;
+        Some(Self::LegacyQuote(quote))
+    }
+
+    /// What joins the lines after one more line.
+    fn next(self, line: &str) -> Option<Self> {
+        match self {
+            Self::TripleQuote => (!has_odd_triple_quotes(line)).then_some(self),
+            Self::LegacyQuote(quote) => open_quote(Some(quote), line).map(Self::LegacyQuote),
+        }
+    }
+}
+
+fn has_odd_triple_quotes(line: &str) -> bool {
+    line.matches(TRIPLE_QUOTE).count() % 2 == 1
+}
+
+/// The quote that is open after a line, if `quote` is open before it.
+fn open_quote(mut quote: Option<char>, line: &str) -> Option<char> {
+    for c in line.chars().filter(|c| matches!(c, '"' | '\'')) {
+        quote = match quote {
+            None => Some(c),
+            Some(open) if open == c => None,
+            open => open,
+        };
+    }
+    quote
 }
 
 #[cfg(test)]
@@ -180,6 +239,16 @@ mod tests {
     fn triple_quotes_that_are_never_closed_join_the_rest_of_the_text() {
         assert_eq!(headers("# Skill: a\nx \"\"\"\n# Tags: t\n"), [(1, "Skill", "a")]);
         assert_eq!(headers("x \"\"\" y \"\"\"\n# Tags: t"), [(2, "Tags", "t")]);
+    }
+
+    #[test]
+    fn a_legacy_operation_is_joined_until_its_quotes_are_closed() {
+        assert_eq!(
+            headers("    ~ prompt=\"a\n# Tags: hidden\n it's\"\n# Tags: seen\n"),
+            [(4, "Tags", "seen")]
+        );
+        assert_eq!(headers("> it's\n# Tags: hidden\n"), []);
+        assert_eq!(headers(">it's\n# Tags: seen\n"), [(2, "Tags", "seen")]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Footprints of all recorded programs. What the parser reads is recorded; the scan must find the same in the text.
+//! Footprints of all recorded programs, compared with their recorded operations.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,6 @@ use serde_json::{Value, json};
 use skill::footprint;
 
 use crate::recorded::programs;
-
-/// Programs whose text has mistakes for which the scan names more than the parser keeps, and why.
-const NAMES_MORE: &[(&str, &str)] = &[];
 
 #[test]
 fn vectors_footprint_of_every_program_is_that_of_the_recorded_operations() {
@@ -20,16 +17,12 @@ fn vectors_footprint_of_every_program_is_that_of_the_recorded_operations() {
         let found = json!(footprint(program["source"].as_str().unwrap()));
         let id = program["id"].as_str().unwrap();
         compared += 1;
-        let is_known = NAMES_MORE.iter().any(|(known, _)| *known == id);
-        if (found == expected) == is_known {
+        if found != expected {
             wrong.push(format!("{id}:\n  found    {found}\n  recorded {expected}"));
         }
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 250, "{compared}");
-    for (id, why) in NAMES_MORE {
-        println!("{id}: {why}");
-    }
 }
 
 /// The footprint of recorded targets, error blocks included.

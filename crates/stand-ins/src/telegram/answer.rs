@@ -52,6 +52,10 @@ impl ApiRefusal {
         ApiRefusal::new(401, "Unauthorized")
     }
 
+    pub fn forbidden(what: &str) -> ApiRefusal {
+        ApiRefusal::new(403, format!("Forbidden: {what}"))
+    }
+
     pub fn blocked() -> ApiRefusal {
         ApiRefusal::new(403, "Forbidden: bot was blocked by the user")
     }

@@ -172,21 +172,23 @@ impl Faults {
 
     /// Whether a fault refuses the call without its parameters.
     pub fn refuses_unread(&mut self, call: CallProperties<'_>) -> bool {
-        self.strike(|fault| fault.kind == FaultKind::Refuse && fault.chat_id.is_none() && fits(fault, call))
-            .is_some()
+        self.apply_first(|fault| {
+            fault.kind == FaultKind::Refuse && fault.chat_id.is_none() && fits(fault, call)
+        })
+        .is_some()
     }
 
     /// The fault that applies to this call, if any.
-    pub fn strike_call(&mut self, call: CallProperties<'_>) -> Option<FaultKind> {
-        self.strike(|fault| !fault.kind.is_about_deliveries() && fits(fault, call))
+    pub fn fault_for_call(&mut self, call: CallProperties<'_>) -> Option<FaultKind> {
+        self.apply_first(|fault| !fault.kind.is_about_deliveries() && fits(fault, call))
     }
 
     /// The fault that applies to this update's delivery, if any.
-    pub fn strike_delivery(&mut self, bot: i64) -> Option<FaultKind> {
-        self.strike(|fault| fault.kind.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
+    pub fn fault_for_delivery(&mut self, bot: i64) -> Option<FaultKind> {
+        self.apply_first(|fault| fault.kind.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
     }
 
-    fn strike(&mut self, wanted: impl Fn(&Fault) -> bool) -> Option<FaultKind> {
+    fn apply_first(&mut self, wanted: impl Fn(&Fault) -> bool) -> Option<FaultKind> {
         let hit = self
             .states
             .iter_mut()

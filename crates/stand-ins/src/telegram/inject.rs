@@ -179,7 +179,7 @@ impl World {
             state.pending.insert(update_id, (queue, body.clone()));
             let bot = state.bot.id;
             if let Some(webhook) = state.webhook.as_mut() {
-                let fault = self.faults.strike_delivery(bot);
+                let fault = self.faults.fault_for_delivery(bot);
                 webhook.enqueue(queue, update_id, body, fault);
             } else {
                 state.arrived.notify_waiters();
@@ -235,6 +235,12 @@ fn learn(state: &mut BotState, kind: &str, about: &mut Value) -> (Option<i64>, O
     let thread = about["message_thread_id"].as_i64().filter(|_| about["is_topic_message"] == true);
     let object = about["chat"].clone();
     know_chat(state, &object, thread);
+    if let Some(known) = state.chats.get_mut(&chat) {
+        match about["business_connection_id"].as_str() {
+            Some(connection) => known.business = Some(connection.to_owned()),
+            None => known.is_own = true,
+        }
+    }
     if !MESSAGE_KINDS.contains(&kind) {
         return (Some(chat), about["message_id"].as_i64(), None);
     }

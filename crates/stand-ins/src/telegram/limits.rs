@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::settings::RateLimits;
+use super::settings::TelegramLimits;
 
 /// Times of one bot's recent writes, in total and per chat.
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct ChatRate {
 
 impl Windows {
     /// Counts one write, or returns the seconds to wait. A refused write is not counted.
-    pub fn admit(&mut self, limits: &RateLimits, chat: i64, now_ms: i64) -> Result<(), u64> {
+    pub fn admit(&mut self, limits: &TelegramLimits, chat: i64, now_ms: i64) -> Result<(), u64> {
         let here = self.chats.entry(chat).or_default();
         let is_group = chat < 0;
         let mut wait_ms = wait(&mut self.bot, limits.per_bot_per_second, 1_000, now_ms);
@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn a_chat_a_group_and_a_bot_each_have_their_own_pace() {
-        let limits = RateLimits { per_bot_per_second: 3, per_chat_per_second: 2, per_group_per_minute: 2 };
+        let limits =
+            TelegramLimits { per_bot_per_second: 3, per_chat_per_second: 2, per_group_per_minute: 2 };
         let mut windows = Windows::default();
         assert_eq!(windows.admit(&limits, 1, 0), Ok(()));
         assert_eq!(windows.admit(&limits, 1, 10), Ok(()));

@@ -76,7 +76,7 @@ enum QuoteState {
     MidLine,
 }
 
-struct Open {
+struct OpenSpan {
     span: MarkupKind,
     language: Option<String>,
     /// UTF-16 units before it in the result.
@@ -92,7 +92,7 @@ struct MarkdownParser<'a> {
     at: usize,
     out: Composed,
     units: usize,
-    open: Vec<Open>,
+    open: Vec<OpenSpan>,
     quote: QuoteState,
 }
 
@@ -202,7 +202,7 @@ impl MarkdownParser<'_> {
         }
         self.quote = QuoteState::MidLine;
         let (offset, text_from) = (self.units, self.out.text.len());
-        self.open.push(Open { span, language, offset, begins, text_from });
+        self.open.push(OpenSpan { span, language, offset, begins, text_from });
         Ok(())
     }
 

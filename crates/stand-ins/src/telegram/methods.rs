@@ -117,7 +117,17 @@ impl MethodCall<'_> {
         if self.shared.settings.accept_unknown_chats {
             state.chats.entry(id).or_insert_with(|| chats::unknown(id));
         }
-        if state.chats.contains_key(&id) { Ok(id) } else { Err(not_found()) }
+        let chat = state.chats.get(&id).ok_or_else(not_found)?;
+        match self.params.text("business_connection_id") {
+            Some(connection) if chat.business.as_deref() != Some(connection) => {
+                Err(ApiRefusal::bad_request("business connection not found"))
+            }
+            // The bot itself has no conversation with a customer of a business.
+            None if chat.business.is_some() && !chat.is_own => {
+                Err(ApiRefusal::forbidden("bot can't initiate conversation with a user"))
+            }
+            _ => Ok(id),
+        }
     }
 
     /// A required message id.

@@ -10,7 +10,7 @@ use http::{HeaderMap, Uri, header};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::answer::{ApiRefusal, raw};
-use super::multipart;
+use crate::harness::form;
 
 type Pairs = Vec<(String, String)>;
 
@@ -42,7 +42,7 @@ impl Params {
                 Ok(Value::Object(fields)) => params.0.extend(fields),
                 _ => return Err(ApiRefusal::bad_request("can't parse JSON object")),
             },
-            "application/x-www-form-urlencoded" => params.extend(form(body).await?),
+            "application/x-www-form-urlencoded" => params.extend(read_form(body).await?),
             _ => return Err(ApiRefusal::bad_request("the stand-in reads JSON and forms only")),
         }
         Ok(params)
@@ -66,7 +66,7 @@ impl Params {
 
     fn read_multipart(&mut self, headers: &HeaderMap, body: &Bytes) -> Result<(), ApiRefusal> {
         let unreadable = || ApiRefusal::bad_request("can't parse the form");
-        for part in multipart::parts(headers, body).ok_or_else(unreadable)? {
+        for part in form::parts(headers, body).ok_or_else(unreadable)? {
             match part.file_name {
                 Some(name) => {
                     // The transcript shows what was sent, without the bytes.
@@ -144,7 +144,7 @@ pub(super) fn flag(value: &Value) -> bool {
     }
 }
 
-async fn form(body: Bytes) -> Result<Pairs, ApiRefusal> {
+async fn read_form(body: Bytes) -> Result<Pairs, ApiRefusal> {
     let unreadable = || ApiRefusal::bad_request("can't parse the form");
     let request = Request::post("/")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")

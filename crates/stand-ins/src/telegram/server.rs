@@ -16,6 +16,7 @@ use super::{
     methods::{self, MethodCall},
     params::Params,
 };
+use crate::harness::form::unescape;
 
 const MOST_BODY: usize = 4 << 20;
 /// The largest form with a file.
@@ -81,26 +82,6 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     }
 }
 
-/// Clients may escape any character of a path. Some escape the colon of a token.
-fn unescape(path: &str) -> String {
-    let mut plain = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = match rest {
-            [b'%', high, low, ..] => (*high as char).to_digit(16).zip((*low as char).to_digit(16)),
-            _ => None,
-        };
-        if let Some((high, low)) = escaped {
-            plain.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
-            rest = &rest[3..];
-        } else {
-            plain.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
 fn download(shared: &Shared, rest: &str) -> Response<Body> {
     let world = shared.world.lock();
     let Some((token, path)) = rest.split_once('/') else { return answer(Err(ApiRefusal::not_found())) };
@@ -143,10 +124,10 @@ async fn call(
         Err(refusal) => return Ok(answer(Err(refusal))),
     };
     seen.chat = params.integer("chat_id");
-    let fault = shared.world.lock().faults.strike_call(seen);
+    let fault = shared.world.lock().faults.fault_for_call(seen);
     if let Some(fault) = fault {
         shared.changed.notify_waiters();
-        return strike(shared, at, method, params, fault).await;
+        return apply_fault(shared, at, method, params, fault).await;
     }
     Ok(answer(perform(&MethodCall { shared, at, method, params: &params }).await))
 }
@@ -159,7 +140,7 @@ async fn perform(call: &MethodCall<'_>) -> Result<ApiSuccess, ApiRefusal> {
     outcome
 }
 
-async fn strike(
+async fn apply_fault(
     shared: &Arc<Shared>,
     at: usize,
     method: &'static str,

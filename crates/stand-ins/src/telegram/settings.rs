@@ -53,7 +53,7 @@ impl fmt::Debug for StandInBot {
 
 /// Rate limits of bots. The real numbers are unofficial; these defaults are the ones commonly cited.
 #[derive(Clone, Copy, Debug)]
-pub struct RateLimits {
+pub struct TelegramLimits {
     /// Sends and edits per second over all chats of one bot. Default 30.
     pub per_bot_per_second: u32,
     /// Sends and edits per second in one chat. Default 1.
@@ -62,9 +62,9 @@ pub struct RateLimits {
     pub per_group_per_minute: u32,
 }
 
-impl Default for RateLimits {
-    fn default() -> RateLimits {
-        RateLimits { per_bot_per_second: 30, per_chat_per_second: 1, per_group_per_minute: 20 }
+impl Default for TelegramLimits {
+    fn default() -> TelegramLimits {
+        TelegramLimits { per_bot_per_second: 30, per_chat_per_second: 1, per_group_per_minute: 20 }
     }
 }
 
@@ -78,7 +78,7 @@ pub struct Settings {
     /// Whether a bot may write to a chat without messages. Default false: 400 "chat not found".
     pub accept_unknown_chats: bool,
     /// Default none: no limits.
-    pub limits: Option<RateLimits>,
+    pub limits: Option<TelegramLimits>,
     /// Number of stored rows of transcript, refusals and deliveries, each. Default 200,000.
     pub transcript_rows: usize,
     /// Default none: derived from the clock, so that a restarted stand-in does not reuse ids that the

@@ -120,7 +120,7 @@ impl BotWebhook {
     }
 
     /// The head of this queue is settled; the next may be sent.
-    fn settle(&mut self, queue: i64, rank: u64) {
+    fn finish(&mut self, queue: i64, rank: u64) {
         let Some(waiting) = self.queues.get_mut(&queue) else { return };
         if waiting.front().is_some_and(|head| head.rank == rank) {
             waiting.pop_front();
@@ -191,7 +191,7 @@ async fn deliver(shared: Arc<Shared>, at: usize, generation: u64, queue: i64, it
         if let Some(webhook) = world.bots[at].webhook.as_mut().filter(|hook| hook.generation == generation) {
             webhook.in_flight -= 1;
             if taken {
-                webhook.settle(queue, item.rank);
+                webhook.finish(queue, item.rank);
             } else {
                 webhook.last_error = Some((unix_s(), failure(&outcome)));
             }

@@ -28,12 +28,16 @@ pub(super) struct BotChat {
     pub object: Value,
     /// Forum topics by thread id.
     pub topics: BTreeMap<i64, String>,
+    /// The business connection over which the person writes, if they do.
+    pub business: Option<String>,
+    /// The person has written to the bot itself.
+    pub is_own: bool,
     last_message: i64,
 }
 
 impl BotChat {
     pub fn new(object: Value) -> BotChat {
-        BotChat { object, topics: BTreeMap::new(), last_message: 0 }
+        BotChat { object, topics: BTreeMap::new(), business: None, is_own: false, last_message: 0 }
     }
 
     pub fn kind(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Messages: the platform's checks and formatting.
 
 use serde_json::json;
-use stand_ins::telegram::{Filter, Injection, RateLimits, RowKind, Settings, TelegramStandIn};
+use stand_ins::telegram::{Filter, Injection, RowKind, Settings, TelegramLimits, TelegramStandIn};
 
 use crate::actors::{Caller, OTHER, POSTY, settings, telegram};
 
@@ -230,7 +230,7 @@ async fn a_file_is_found_by_its_id_and_downloaded_by_its_path() {
 
 #[tokio::test]
 async fn writing_too_fast_is_answered_with_the_seconds_to_wait() {
-    let limits = Some(RateLimits { per_chat_per_second: 2, ..RateLimits::default() });
+    let limits = Some(TelegramLimits { per_chat_per_second: 2, ..TelegramLimits::default() });
     let telegram = TelegramStandIn::start(Settings { limits, ..settings() }).await.unwrap();
     let posty = Caller::new(&telegram, POSTY);
     telegram.inject(Injection::text(5, "hello")).unwrap();

@@ -1,4 +1,4 @@
-//! Recorded updates.
+//! Vectors of Telegram updates, played by the stand-in, and the function that reads recorded vectors.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use stand_ins::telegram::Injection;
 
 use crate::actors::{Caller, POSTY, telegram};
 
-fn recorded(name: &str) -> Value {
+pub fn recorded(name: &str) -> Value {
     let folder = std::env::var_os("POSTHOUSE_VECTORS")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors"), PathBuf::from);
     let text = std::fs::read_to_string(folder.join(name)).unwrap();

@@ -9,7 +9,7 @@ use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{InstanceId, JobId, Secret};
 use serde_json::json;
 
-use super::pair::SigningKeyPair;
+use super::key_pair::SigningKeyPair;
 use super::{Algorithm, Jwks, SigningKeyStatus, context};
 use crate::Fault;
 use crate::seal::MasterKeys;

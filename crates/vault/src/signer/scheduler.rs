@@ -5,7 +5,7 @@ use std::time::Duration;
 use ledger::ServerKeyKind;
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
-use posthouse_wire::cron::Stamp;
+use posthouse_wire::cron::TimedSignature;
 
 use super::{Signer, new_secret};
 use crate::Fault;
@@ -54,10 +54,10 @@ impl Signer {
 
     /// Checks the signature of a scheduler over `message`. Returns the digest if it is valid. The caller must remember
     /// digests to refuse replays.
-    pub fn vouches(&self, stamp: &Stamp, message: &[u8]) -> Option<[u8; 32]> {
+    pub fn check_signature(&self, stamp: &TimedSignature, message: &[u8]) -> Option<[u8; 32]> {
         let now = self.0.timepiece.now();
         let loaded = self.0.loaded.read();
         let good = loaded.scheduler.iter().filter(|key| key.is_good(&self.0.timepiece));
-        stamp.vouched(good.map(|key| &key.secret), message, now.seconds())
+        stamp.verify(good.map(|key| &key.secret), message, now.seconds())
     }
 }

@@ -9,7 +9,7 @@ fn minted(gateway: &str, secret: &Secret, now: Moment) -> String {
 }
 
 async fn standing(safe: &Safe, token: &str) -> CredentialCheck {
-    safe.vault.keyring().judge(token).await.unwrap()
+    safe.vault.keyring().check_upgrade_token(token).await.unwrap()
 }
 
 #[tokio::test]

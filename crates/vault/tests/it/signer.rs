@@ -3,7 +3,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ledger::Location;
 use posthouse_wire::Secret;
-use posthouse_wire::cron::Stamp;
+use posthouse_wire::cron::TimedSignature;
 use serde_json::{Value, json};
 use std::time::Duration;
 use vault::{Algorithm, Fault, MasterKeys, Signer};
@@ -156,8 +156,8 @@ async fn keys_outlive_the_server_and_move_under_a_new_vault_key() {
     assert!(good(&before, &after.sign(&json!({})).unwrap()));
     let (heron, job) = ("inst_heron".into(), "job".into());
     assert_eq!(after.cron_key(&heron, &job).expose(), before.cron_key(&heron, &job).expose());
-    let stamp = Stamp::make(&scheduler_secret, safe.clock.now().seconds(), b"body");
-    assert!(after.vouches(&stamp, b"body").is_some());
+    let stamp = TimedSignature::make(&scheduler_secret, safe.clock.now().seconds(), b"body");
+    assert!(after.check_signature(&stamp, b"body").is_some());
 }
 
 #[tokio::test]
@@ -194,48 +194,48 @@ async fn every_job_of_every_agent_has_a_key_of_its_own_that_stays() {
 async fn a_replaced_scheduler_secret_ends_by_wall_or_ledger_time_whichever_comes_first() {
     let safe = Safe::open().await;
     let signer = signer(&safe).await;
-    let vouched = |secret: &Secret| {
-        let stamp = Stamp::make(secret, safe.clock.now().seconds(), b"body");
-        signer.vouches(&stamp, b"body").is_some()
+    let is_valid = |secret: &Secret| {
+        let stamp = TimedSignature::make(secret, safe.clock.now().seconds(), b"body");
+        signer.check_signature(&stamp, b"body").is_some()
     };
     let (first, start) = (signer.rotate_scheduler_secret().await.unwrap(), safe.clock.now());
     signer.rotate_scheduler_secret().await.unwrap();
     safe.clock.set(start + hours(25));
-    assert!(!vouched(&first), "a day by the wall clock");
+    assert!(!is_valid(&first), "a day by the wall clock");
     signer.refresh().await.unwrap();
     safe.clock.set(start - hours(100));
     signer.refresh().await.unwrap();
-    assert!(vouched(&first), "the clock was wrong, and nothing was deleted");
+    assert!(is_valid(&first), "the clock was wrong, and nothing was deleted");
     safe.winds(hours(24));
-    assert!(!vouched(&first), "a day has passed");
+    assert!(!is_valid(&first), "a day has passed");
     signer.refresh().await.unwrap();
-    assert!(!vouched(&first));
+    assert!(!is_valid(&first));
 }
 
 #[tokio::test]
 async fn a_schedulers_secret_is_good_for_a_day_after_its_successor() {
     let safe = Safe::open().await;
     let signer = signer(&safe).await;
-    let vouched = |secret: &Secret| {
-        let stamp = Stamp::make(secret, safe.clock.now().seconds(), b"body");
-        signer.vouches(&stamp, b"body").is_some()
+    let is_valid = |secret: &Secret| {
+        let stamp = TimedSignature::make(secret, safe.clock.now().seconds(), b"body");
+        signer.check_signature(&stamp, b"body").is_some()
     };
-    assert!(!vouched(&Secret::new("")) && !vouched(&Secret::new("guess")), "none was issued");
+    assert!(!is_valid(&Secret::new("")) && !is_valid(&Secret::new("guess")), "none was issued");
     let first = signer.rotate_scheduler_secret().await.unwrap();
     safe.winds(hours(1000));
-    assert!(vouched(&first));
+    assert!(is_valid(&first));
     let second = signer.rotate_scheduler_secret().await.unwrap();
     safe.winds(hours(24) - Duration::from_millis(1));
-    assert!(vouched(&first) && vouched(&second));
+    assert!(is_valid(&first) && is_valid(&second));
     let standings = signer.scheduler_secrets().await.unwrap();
     let ends: Vec<_> = standings.iter().map(|standing| standing.good_until).collect();
     assert_eq!(ends, [None, Some(safe.clock.now() + Duration::from_millis(1))]);
     safe.winds(Duration::from_millis(1));
-    assert!(!vouched(&first) && vouched(&second), "by the clock alone");
+    assert!(!is_valid(&first) && is_valid(&second), "by the clock alone");
     assert_eq!(signer.scheduler_secrets().await.unwrap().len(), 1);
-    let stale = Stamp::make(&second, safe.clock.now().seconds() - 301, b"body");
-    assert_eq!(signer.vouches(&stale, b"body"), None);
+    let stale = TimedSignature::make(&second, safe.clock.now().seconds() - 301, b"body");
+    assert_eq!(signer.check_signature(&stale, b"body"), None);
     assert!(signer.revoke_scheduler_secrets().await.unwrap());
-    assert!(!vouched(&second));
+    assert!(!is_valid(&second));
     assert!(!signer.revoke_scheduler_secrets().await.unwrap());
 }

@@ -57,8 +57,8 @@ async fn the_headers_of_vectors_are_made_byte_for_byte() {
         let both = [("authorization", expected("authorization")), ("x-signature", expected("x-signature"))];
         assert_eq!(told(&headers), both);
         let signature = Some(expected("x-signature"));
-        assert_eq!(webhook_signer.vouches(&hook, signature, body).await.unwrap(), Some(true));
-        assert_eq!(webhook_signer.vouches(&hook, signature, &body[1..]).await.unwrap(), Some(false));
+        assert_eq!(webhook_signer.check_signature(&hook, signature, body).await.unwrap(), Some(true));
+        assert_eq!(webhook_signer.check_signature(&hook, signature, &body[1..]).await.unwrap(), Some(false));
         signed += 1;
     }
     // How many there are is known of the project's own folder only.
@@ -83,8 +83,8 @@ async fn standard_webhooks_headers_stand_beside_the_signature_and_not_instead_of
     assert_eq!(told(&headers)[..3], expected);
     assert_eq!(headers.len(), 4);
     let signature = headers["x-signature"].to_str();
-    let vouched = webhook_signer.vouches(&hook, signature.ok(), body).await.unwrap();
-    assert_eq!(vouched, Some(true), "that one is over the text of the secret itself");
+    let is_valid = webhook_signer.check_signature(&hook, signature.ok(), body).await.unwrap();
+    assert_eq!(is_valid, Some(true), "that one is over the text of the secret itself");
     let mut of_both = Vec::new();
     for copied in ["whsec_c2VjcmV0IQ==", "whsec_c2VjcmV0IQ"] {
         keeps(&webhook_signer, &hook, None, Some(copied)).await;
@@ -109,7 +109,7 @@ async fn a_connector_has_the_headers_that_it_has_secrets_for() {
     let headers = webhook_signer.headers(&hook, b"x", standard).await.unwrap();
     assert_eq!(told(&headers), [("authorization", "Bearer t-1")]);
     assert_eq!(
-        webhook_signer.vouches(&hook, Some("sha256=00"), b"x").await.unwrap(),
+        webhook_signer.check_signature(&hook, Some("sha256=00"), b"x").await.unwrap(),
         None,
         "nothing can be asked for"
     );
@@ -171,7 +171,7 @@ async fn a_signature_vouches_for_its_bytes_alone() {
     let body = "{\"reply\":\"hé\"}".as_bytes();
     let good =
         webhook_signer.headers(&hook, body, None).await.unwrap()["x-signature"].to_str().unwrap().to_owned();
-    assert_eq!(webhook_signer.vouches(&hook, Some(&good), body).await.unwrap(), Some(true));
+    assert_eq!(webhook_signer.check_signature(&hook, Some(&good), body).await.unwrap(), Some(true));
     let hex = good.strip_prefix("sha256=").unwrap();
     for wrong in [
         None,
@@ -184,11 +184,15 @@ async fn a_signature_vouches_for_its_bytes_alone() {
         Some(&format!("sha256={}", "0".repeat(64))),
         Some("sha256=é"),
     ] {
-        assert_eq!(webhook_signer.vouches(&hook, wrong, body).await.unwrap(), Some(false), "{wrong:?}");
+        assert_eq!(
+            webhook_signer.check_signature(&hook, wrong, body).await.unwrap(),
+            Some(false),
+            "{wrong:?}"
+        );
     }
     let other = safe.connects("acme", "other").await;
     keeps(&webhook_signer, &other, None, Some("another")).await;
-    assert_eq!(webhook_signer.vouches(&other, Some(&good), body).await.unwrap(), Some(false));
+    assert_eq!(webhook_signer.check_signature(&other, Some(&good), body).await.unwrap(), Some(false));
 }
 
 #[tokio::test]

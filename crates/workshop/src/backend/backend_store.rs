@@ -1,8 +1,10 @@
-//! A store over a backend: decides every write by the shared rules, and repeats it if the skill was changed in between.
+//! Backend store: a skill store over a backend. It applies the shared rules to every write, and repeats a write if the
+//! skill was changed since it was read.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use ledger::SkillAuditRow;
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value};
 use skill::{ContentHash, Status};
@@ -15,6 +17,8 @@ use crate::skill_store::{
     SkillPage, SkillStore, SkillText, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions,
 };
 use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
+use crate::store_walk::StoreWalk;
+use crate::write_audit::WriteAudit;
 use crate::write_rules::{self, is_skill_name};
 
 /// How often a write is attempted before it is refused because others keep changing the skill.
@@ -29,18 +33,21 @@ pub struct BackendStore<S> {
     pub(super) backend: Arc<S>,
     timepiece: Timepiece,
     approval: ApprovalPolicy,
+    /// Set for one write.
+    audit: Option<Arc<WriteAudit>>,
 }
 
 impl<S> Clone for BackendStore<S> {
     fn clone(&self) -> Self {
-        let Self { backend, timepiece, approval } = self;
-        Self { backend: Arc::clone(backend), timepiece: timepiece.clone(), approval: approval.clone() }
+        let Self { backend, timepiece, approval, audit } = self;
+        let (timepiece, approval, audit) = (timepiece.clone(), approval.clone(), audit.clone());
+        Self { backend: Arc::clone(backend), timepiece, approval, audit }
     }
 }
 
 impl<S> BackendStore<S> {
-    pub(super) fn new(backend: S, timepiece: Timepiece) -> Self {
-        Self { backend: Arc::new(backend), timepiece, approval: ApprovalPolicy::Open }
+    pub fn new(backend: S, timepiece: Timepiece) -> Self {
+        Self { backend: Arc::new(backend), timepiece, approval: ApprovalPolicy::Open, audit: None }
     }
 
     /// The same store for a caller whose tenant has this approval policy. A new store is open.
@@ -128,14 +135,43 @@ impl<S: SkillBackend> BackendStore<S> {
         current: Option<BackendSkill<S::Mark>>,
         new: NewState,
     ) -> BackendAnswer<Option<VersionInfo>> {
-        let write =
-            new.over(name, current.as_ref().map(|current| &current.meta), self.timepiece.now().seconds());
+        let meta = current.as_ref().map(|current| &current.meta);
+        let write = new.over(name, meta, self.timepiece.now().seconds());
+        let row = self.audit.as_ref().and_then(|audit| Some((audit, audit.row(meta, &write)?)));
         let line = write.line.clone();
-        let replaced = self.backend.replace(current.map(|current| current.mark), write).await?;
+        let replaced = self.replace(current.map(|current| current.mark), write, row).await?;
         Ok(replaced.map(|replaced| match replaced {
             BackendReplaced::Replaced => Some(line),
             BackendReplaced::Changed => None,
         }))
+    }
+
+    /// Replaces a skill, with its row in the audit log.
+    async fn replace(
+        &self,
+        expected: Option<S::Mark>,
+        mut write: BackendWrite,
+        row: Option<(&Arc<WriteAudit>, SkillAuditRow)>,
+    ) -> BackendAnswer<BackendReplaced> {
+        let Some((audit, row)) = row else { return self.backend.replace(expected, write).await };
+        if self.backend.commits_audit() {
+            let event = row.event;
+            write.audit = Some(row);
+            let replaced = self.backend.replace(expected, write).await?;
+            if let Ok(BackendReplaced::Replaced) = &replaced {
+                audit.committed(event);
+            }
+            return Ok(replaced);
+        }
+        audit.begins(&row).await?;
+        let replaced = self.backend.replace(expected, write).await?;
+        match &replaced {
+            Ok(BackendReplaced::Replaced) => audit.ended(row, None).await?,
+            // The write is repeated.
+            Ok(BackendReplaced::Changed) => {}
+            Err(refusal) => audit.ended(row, Some(refusal)).await?,
+        }
+        Ok(replaced)
     }
 }
 
@@ -182,7 +218,7 @@ impl NewState {
             changed_at: now,
             changed_by: self.changed_by,
         };
-        BackendWrite { meta, body: self.body, line }
+        BackendWrite { meta, body: self.body, line, audit: None }
     }
 }
 
@@ -224,7 +260,11 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
         };
         let (limit, mut skip) = (filter.limit.unwrap_or(usize::MAX), filter.offset);
         let (mut listed, mut after) = (Vec::new(), filter.after.clone());
+        let mut walk = self.walk();
         while listed.len() < limit {
+            if let Err(refusal) = walk.step() {
+                return Ok(self.refused(Err(refusal)));
+            }
             let page = match self.backend.list(after.as_deref(), prepared.page_size(PAGE)).await? {
                 Ok(page) => page,
                 Err(refusal) => return Ok(self.refused(Err(refusal))),
@@ -290,8 +330,16 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
         })))
     }
 
+    fn audited(&self, audit: WriteAudit) -> Box<dyn SkillStore> {
+        Box::new(Self { audit: Some(Arc::new(audit)), ..self.clone() })
+    }
+
     async fn texts(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillText>> {
         Ok(self.refused(self.backend.texts(after, TEXTS).await?))
+    }
+
+    fn walk(&self) -> StoreWalk {
+        StoreWalk::new(self.backend.walk_limit(), &self.timepiece)
     }
 
     async fn update_status(&self, name: &str, status: Status, by: Option<&str>) -> StoreAnswer<VersionInfo> {
@@ -309,10 +357,11 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
     }
 
     async fn manifest(&self) -> StoreAnswer<StoreManifest> {
-        Ok(Ok(StoreManifest { capabilities_version: "1", manifest: self.backend.manifest() }))
+        let manifest = self.backend.manifest().await?;
+        Ok(self.refused(manifest.map(|manifest| StoreManifest { capabilities_version: "1", manifest })))
     }
 
     async fn version(&self) -> StoreAnswer<Option<String>> {
-        Ok(self.refused(self.backend.token().await?).map(Some))
+        Ok(self.refused(self.backend.token().await?))
     }
 }

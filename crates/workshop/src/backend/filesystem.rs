@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -36,6 +37,21 @@ pub struct FilesystemBackend {
 struct LockedFolder {
     folder: SkillFolder,
     writing: Mutex<()>,
+    /// Whether the writes that an earlier process left unfinished were ended.
+    is_repaired: AtomicBool,
+}
+
+impl LockedFolder {
+    /// Ends unfinished writes before the first use. In a folder that cannot be written now, the next use tries again.
+    fn repair(&self) {
+        if self.is_repaired.load(Ordering::Acquire) {
+            return;
+        }
+        let _writing = self.writing.lock();
+        if !self.is_repaired.load(Ordering::Acquire) && self.folder.end_unfinished_writes().is_ok() {
+            self.is_repaired.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// Settings of a folder of skills.
@@ -66,7 +82,11 @@ impl FilesystemSkillStore {
             history_names_author: true,
             keeps_metadata: false,
         };
-        let folder = LockedFolder { folder: SkillFolder(root), writing: Mutex::new(()) };
+        let folder = LockedFolder {
+            folder: SkillFolder(root),
+            writing: Mutex::new(()),
+            is_repaired: AtomicBool::new(false),
+        };
         let backend = FilesystemBackend { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
         Self::new(backend, timepiece)
     }
@@ -108,7 +128,11 @@ impl FilesystemBackend {
         W: FnOnce(&LockedFolder) -> Result<T, FileTrouble> + Send + 'static,
     {
         let folder = Arc::clone(&self.folder);
-        match tokio::task::spawn_blocking(move || work(&folder)).await {
+        let work = move || {
+            folder.repair();
+            work(&folder)
+        };
+        match tokio::task::spawn_blocking(work).await {
             Ok(Ok(answer)) => Ok(Ok(answer)),
             Ok(Err(FileTrouble::Refused(refusal))) => Ok(Err(refusal)),
             Ok(Err(FileTrouble::Fault(fault))) => Err(fault),
@@ -139,9 +163,10 @@ impl SkillBackend for FilesystemBackend {
         &self.rules
     }
 
-    fn manifest(&self) -> Map<String, Value> {
+    async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {
         let root = self.folder.folder.0.to_string_lossy().into_owned();
-        Map::from_iter([("kind".to_owned(), json!("filesystem")), ("root_dir".to_owned(), json!(root))])
+        let root = ("root_dir".to_owned(), json!(root));
+        Ok(Ok(Map::from_iter([("kind".to_owned(), json!("filesystem")), root])))
     }
 
     async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<FileMark>>> {
@@ -182,7 +207,9 @@ impl SkillBackend for FilesystemBackend {
 
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
         let name = name.to_owned();
-        self.run(move |LockedFolder { folder, .. }| {
+        self.run(move |LockedFolder { folder, writing, .. }| {
+            // During a write the history is ahead of the text.
+            let _writing = writing.lock();
             let Some(found) = folder.read(&name)? else { return Ok(Vec::new()) };
             let lines = folder.history(&name)?.filter(|lines| !lines.is_empty());
             Ok(lines.unwrap_or_else(|| vec![only_line(&name, &found)]))
@@ -195,17 +222,18 @@ impl SkillBackend for FilesystemBackend {
         expected: Option<FileMark>,
         write: BackendWrite,
     ) -> BackendAnswer<BackendReplaced> {
-        self.run(move |LockedFolder { folder, writing }| {
+        self.run(move |LockedFolder { folder, writing, .. }| {
             let _writing = writing.lock();
             let name = &write.meta.name;
             let current = match folder.read(name)? {
-                Some(found) => Some(backend_skill(folder, name, &found)?.mark),
+                Some(found) => Some(backend_skill(folder, name, &found)?),
                 None => None,
             };
-            if current != expected {
+            if current.as_ref().map(|skill| &skill.mark) != expected.as_ref() {
                 return Ok(BackendReplaced::Changed);
             }
-            folder.write(name, &write.body, &write.line, current.is_none())?;
+            let replaced = current.as_ref().map(|skill| skill.meta.version.as_str());
+            folder.write(name, &write.body, &write.line, replaced)?;
             Ok(BackendReplaced::Replaced)
         })
         .await
@@ -213,7 +241,7 @@ impl SkillBackend for FilesystemBackend {
 
     async fn delete(&self, name: &str) -> BackendAnswer<bool> {
         let name = name.to_owned();
-        self.run(move |LockedFolder { folder, writing }| {
+        self.run(move |LockedFolder { folder, writing, .. }| {
             let _writing = writing.lock();
             folder.delete(&name)
         })
@@ -222,10 +250,10 @@ impl SkillBackend for FilesystemBackend {
 
     /// The token covers the name and modification time of each file, as in the reference. For a recently changed file it
     /// also covers size and content, because a second change may leave the same modification time.
-    async fn token(&self) -> BackendAnswer<String> {
+    async fn token(&self) -> BackendAnswer<Option<String>> {
         let now = self.timepiece.now().millis();
         self.run(move |LockedFolder { folder, .. }| {
-            let Some(files) = folder.files()? else { return Ok("empty".to_owned()) };
+            let Some(files) = folder.files()? else { return Ok(Some("empty".to_owned())) };
             let line = |file: ListedFile| {
                 let old = format!("{}:{}", file.file_name(), file.modified);
                 if now.saturating_sub(file.modified) >= YOUNG {
@@ -235,7 +263,7 @@ impl SkillBackend for FilesystemBackend {
                 let hash = found.map(|found| ContentHash::of(&found.body).to_string()).unwrap_or_default();
                 format!("{old}:{}:{hash}", file.size)
             };
-            Ok(token_of(files.into_iter().map(line)))
+            Ok(Some(token_of(files.into_iter().map(line))))
         })
         .await
     }

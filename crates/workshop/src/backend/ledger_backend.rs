@@ -1,4 +1,4 @@
-//! The server's own store: the skills of one tenant, in the ledger.
+//! Ledger backend: the server's own store for the skills of one tenant.
 
 use std::sync::Arc;
 
@@ -90,21 +90,20 @@ impl SkillBackend for LedgerBackend {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures {
-            supports_writes: true,
-            supports_versioning: true,
-            supports_tag_filter: true,
-            supports_audit_trail: true,
-            supports_atomic_status_transitions: true,
-        }
+        StoreFeatures::ALL
     }
 
     fn rules(&self) -> &WriteRules {
         &self.rules
     }
 
-    fn manifest(&self) -> Map<String, Value> {
-        Map::from_iter([("kind".to_owned(), json!("house")), ("restorable_days".to_owned(), json!(30))])
+    async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {
+        let days = ("restorable_days".to_owned(), json!(30));
+        Ok(Ok(Map::from_iter([("kind".to_owned(), json!("house")), days])))
+    }
+
+    fn commits_audit(&self) -> bool {
+        true
     }
 
     fn quota(&self) -> Result<(), RefusalReason> {
@@ -178,9 +177,9 @@ impl SkillBackend for LedgerBackend {
         Ok(Ok(self.skills.delete_skill(&self.tenant, name).await?))
     }
 
-    async fn token(&self) -> BackendAnswer<String> {
+    async fn token(&self) -> BackendAnswer<Option<String>> {
         let revision = self.skills.skill_revision(&self.tenant).await?;
-        Ok(Ok(format!("{}-{}", revision.number, revision.moved.millis())))
+        Ok(Ok(Some(format!("{}-{}", revision.number, revision.moved.millis()))))
     }
 }
 
@@ -222,7 +221,7 @@ fn version_info(name: &str, line: SkillHistoryLine) -> Result<VersionInfo, Refus
 }
 
 fn replacement(write: BackendWrite) -> SkillReplacement {
-    let BackendWrite { meta, body, line } = write;
+    let BackendWrite { meta, body, line, audit } = write;
     let updated = Moment::from_seconds(meta.updated_at);
     SkillReplacement {
         record: SkillRecord {
@@ -240,6 +239,7 @@ fn replacement(write: BackendWrite) -> SkillReplacement {
         previous_status: line.previous_status.map(|status| status.to_string()),
         changed: Moment::from_seconds(line.changed_at),
         changed_by: line.changed_by,
+        audit,
     }
 }
 

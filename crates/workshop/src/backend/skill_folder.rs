@@ -2,19 +2,25 @@
 //!
 //! `NAME.skill.md` is the text of a skill, `NAME.versions.jsonl` its history, one line of JSON for each write. Links are
 //! never followed, so no name leads out of the folder.
+//!
+//! A write takes three steps, each durable before the next: the new text in a temporary file, its line of history, and
+//! the rename of the temporary file to the text. If the process ends in between, the temporary file stays, and
+//! [`SkillFolder::end_unfinished_writes`] completes the write or takes it back.
+
+mod unfinished_writes;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::rand;
 use rustix::fs::{Mode, OFlags};
 
 use crate::fault::Fault;
 use crate::skill_meta::VersionInfo;
 use crate::store_refusal::RefusalReason;
 use crate::write_rules::{BODY_BYTES, is_skill_name};
+use unfinished_writes::UnfinishedWrite;
 
 const TEXT: &str = ".skill.md";
 const HISTORY: &str = ".versions.jsonl";
@@ -55,15 +61,9 @@ impl SkillFolder {
         let path = self.text(name);
         let Some(file) = open_file(&path, OFlags::RDONLY)? else { return Ok(None) };
         let metadata = file.metadata().map_err(|error| trouble(&path, &error))?;
-        let unreadable = |why: String| RefusalReason::Unreadable { name: name.to_owned(), why };
-        let mut bytes = Vec::new();
-        file.take(BODY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| trouble(&path, &error))?;
-        if bytes.len() > BODY_BYTES {
-            let why = format!("it has more than {BODY_BYTES} bytes");
-            return Err(FileTrouble::Refused(unreadable(why)));
-        }
-        let body = String::from_utf8(bytes)
-            .map_err(|_| FileTrouble::Refused(unreadable("it is not UTF-8".to_owned())))?;
+        let body = text_of(file).map_err(|error| trouble(&path, &error))?;
+        let body = body
+            .map_err(|why| FileTrouble::Refused(RefusalReason::Unreadable { name: name.to_owned(), why }))?;
         Ok(Some(FoundText { body, modified: modified(&metadata) }))
     }
 
@@ -109,22 +109,25 @@ impl SkillFolder {
         Ok(Some(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()))
     }
 
-    /// Writes a text and its line of history. The text is replaced as a whole, last of all: a write that breaks off
-    /// leaves the earlier text. A new skill begins a new history.
-    pub fn write(&self, name: &str, body: &str, line: &VersionInfo, is_new: bool) -> Result<(), FileTrouble> {
+    /// Writes a text and its line of history. `replaced` is the version that the text replaces. A new skill begins a new
+    /// history. A write that is refused or fails leaves the earlier text and history.
+    pub fn write(
+        &self,
+        name: &str,
+        body: &str,
+        line: &VersionInfo,
+        replaced: Option<&str>,
+    ) -> Result<(), FileTrouble> {
         self.create()?;
-        let mut random = [0; 8];
-        rand::fill(&mut random)
-            .map_err(|_| FileTrouble::Fault(Fault::Io("no random numbers for a file name".to_owned())))?;
-        let temporary = self.0.join(format!(".{name}.{}.tmp", hex::encode(random)));
-        let written = self.write_both(name, &temporary, body, line, is_new);
+        let temporary = self.0.join(UnfinishedWrite::file_name(name, replaced, &line.version));
+        let written = self.write_steps(name, &temporary, body, line, replaced.is_none());
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    fn write_both(
+    fn write_steps(
         &self,
         name: &str,
         temporary: &Path,
@@ -132,11 +135,14 @@ impl SkillFolder {
         line: &VersionInfo,
         is_new: bool,
     ) -> Result<(), FileTrouble> {
+        remove_if_there(temporary)?;
         let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let mut file = create_file(temporary, create)?;
         file.write_all(body.as_bytes())
             .and_then(|()| file.sync_all())
             .map_err(|error| trouble(temporary, &error))?;
+        // The name of the temporary file must be durable before the line is.
+        self.sync()?;
         let path = self.history_path(name);
         let fresh = if is_new { OFlags::TRUNC } else { OFlags::empty() };
         let mut history = create_file(&path, OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | fresh)?;
@@ -149,18 +155,15 @@ impl SkillFolder {
         self.sync()
     }
 
-    /// Deletes a skill with its history. False if there is none. The text goes last, so that a new skill of the same
-    /// name never gets the history of an earlier one.
+    /// Deletes a skill with its history. False if there is none. The text goes first: without it there is no skill, and
+    /// a history that was left over is not read, and replaced by the next skill of this name.
     pub fn delete(&self, name: &str) -> Result<bool, FileTrouble> {
         if open_file(&self.text(name), OFlags::RDONLY)?.is_none() {
             return Ok(false);
         }
-        for path in [self.history_path(name), self.text(name)] {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(trouble(&path, &error)),
-                _ => {}
-            }
-        }
+        remove_if_there(&self.text(name))?;
+        self.sync()?;
+        remove_if_there(&self.history_path(name))?;
         self.sync()?;
         Ok(true)
     }
@@ -191,6 +194,23 @@ fn sync_folder(folder: &Path) -> Result<(), FileTrouble> {
     // The folder of a relative path with one part is the current one.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| trouble(folder, &error))
+}
+
+/// The text of a file, or why it cannot be the text of a skill.
+fn text_of(file: File) -> io::Result<Result<String, String>> {
+    let mut bytes = Vec::new();
+    file.take(BODY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > BODY_BYTES {
+        return Ok(Err(format!("it has more than {BODY_BYTES} bytes")));
+    }
+    Ok(String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()))
+}
+
+fn remove_if_there(path: &Path) -> Result<(), FileTrouble> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(trouble(path, &error)),
+        _ => Ok(()),
+    }
 }
 
 /// Appends a line of history and returns the length before it. A line that was cut stays a line of its own.

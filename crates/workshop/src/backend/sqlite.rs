@@ -72,26 +72,20 @@ impl SkillBackend for SqliteBackend {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures {
-            supports_writes: true,
-            supports_versioning: true,
-            supports_tag_filter: true,
-            supports_audit_trail: true,
-            supports_atomic_status_transitions: true,
-        }
+        StoreFeatures::ALL
     }
 
     fn rules(&self) -> &WriteRules {
         &self.rules
     }
 
-    fn manifest(&self) -> Map<String, Value> {
-        Map::from_iter([
+    async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {
+        Ok(Ok(Map::from_iter([
             ("kind".to_owned(), json!("sqlite")),
             ("tag_filter_note".to_owned(), json!("header and metadata_bag.tags; every skill is read")),
             // Names are compared outside of SQL.
             ("regexp_fallback_active".to_owned(), json!(true)),
-        ])
+        ])))
     }
 
     async fn find(&self, name: &str) -> BackendAnswer<Option<BackendSkill<SkillDatabaseRow>>> {
@@ -151,9 +145,10 @@ impl SkillBackend for SqliteBackend {
         Ok(Ok(self.database.delete(name).await?))
     }
 
-    async fn token(&self) -> BackendAnswer<String> {
+    async fn token(&self) -> BackendAnswer<Option<String>> {
         let skills = self.database.fingerprints().await?;
-        Ok(Ok(token_of(skills.iter().map(|(name, status, version)| format!("{name}:{status}:{version}")))))
+        let lines = skills.iter().map(|(name, status, version)| format!("{name}:{status}:{version}"));
+        Ok(Ok(Some(token_of(lines))))
     }
 }
 
@@ -189,7 +184,7 @@ fn version_info(name: &str, row: SkillVersionRow) -> VersionInfo {
 }
 
 fn rows(write: BackendWrite) -> (SkillDatabaseRow, SkillVersionRow) {
-    let BackendWrite { meta, body, line } = write;
+    let BackendWrite { meta, body, line, .. } = write;
     let mut bag = meta.metadata_bag.unwrap_or_default();
     if let Some(author) = meta.author {
         bag.insert(AUTHOR.to_owned(), Value::String(author));

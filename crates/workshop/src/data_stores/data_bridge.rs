@@ -36,10 +36,16 @@ impl DataBridge {
 
     /// A search after the check of its filters. Every HTTP API and tool searches through here.
     pub async fn query(&self, filters: &QueryFilters) -> DataAnswer<Vec<PortableData>> {
-        match filters.check(self.0.supported_filters(), BRIDGE) {
-            Ok(()) => self.0.query(filters).await,
-            Err(reason) => Ok(Err(self.refused(reason))),
+        if !filters.filters.is_empty() {
+            let supported = match self.0.supported_filters().await? {
+                Ok(supported) => supported,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            if let Err(reason) = filters.check(&supported, BRIDGE) {
+                return Ok(Err(self.refused(reason)));
+            }
         }
+        self.0.query(filters).await
     }
 
     /// `data_write`: a new entry by the arguments of the tool. `agent_id` is the writer, as the server knows it.

@@ -1,5 +1,6 @@
 //! Entries of data stores: as they are written, and as they are returned.
 
+use posthouse_time::Moment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
@@ -32,23 +33,38 @@ pub struct Curated {
     pub vault: Option<String>,
 }
 
-/// An entry as every store returns it. Times are in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Names that are never in the metadata of an entry, because they are beside it.
+pub(super) const BESIDE_METADATA: [&str; 11] = [
+    "thread_status",
+    "pinned",
+    "confidence",
+    "domain_tags",
+    "payload_type",
+    "knowledge_type",
+    "recipients",
+    "expires_at",
+    "created_at",
+    "agent_id",
+    "vault",
+];
+
+/// An entry as every store returns it, and as a remote store keeps it. Times are in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortableData {
     pub id: String,
     pub summary: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain_tags: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
     pub created_at: i64,
     #[serde(flatten)]
     pub curated: Curated,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -138,6 +154,17 @@ impl DataWrite {
             list.iter().try_for_each(|item| at_most(field, item.len(), TAG_BYTES))?;
         }
         Ok(())
+    }
+
+    /// The time at which the entry expires. One in the past is refused.
+    pub(super) fn expires_after(&self, now: Moment) -> Result<Option<Moment>, DataRefusalReason> {
+        match self.expires {
+            EntryExpiry::Unsaid | EntryExpiry::Never => Ok(None),
+            EntryExpiry::At(seconds) if Moment::from_seconds(seconds) <= now => {
+                Err(DataRefusalReason::invalid("expires_at", "is in the past"))
+            }
+            EntryExpiry::At(seconds) => Ok(Some(Moment::from_seconds(seconds))),
+        }
     }
 
     /// Takes the curated fields out of the metadata. Those that have an argument of their own, or that the server sets,

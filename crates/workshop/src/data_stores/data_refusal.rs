@@ -1,5 +1,7 @@
 //! Refusals of data stores. Their classes and fields are those of the store contract.
 
+use crate::store_failure::StoreFailure;
+
 /// What every refusal of a data store says about its origin.
 pub const DATA_CONNECTOR_TYPE: &str = "data_store";
 
@@ -50,6 +52,10 @@ pub enum DataRefusalReason {
     QuotaExceeded { limit: i64 },
     #[error("the store cannot be written: {why}")]
     ReadOnly { why: String },
+    #[error("the data store of this tenant cannot be used: {why}")]
+    Unusable { why: String },
+    #[error(transparent)]
+    Remote(StoreFailure),
 }
 
 impl DataRefusalReason {
@@ -58,6 +64,7 @@ impl DataRefusalReason {
         match self {
             Self::UnsupportedFilter { .. } => "UnsupportedFilterError",
             Self::BadExpression { .. } | Self::TooSlow | Self::FoundTooLarge => "QueryError",
+            Self::Remote(failure) => failure.class(),
             _ => "Error",
         }
     }
@@ -74,6 +81,8 @@ impl DataRefusalReason {
             Self::Indexing => "unavailable",
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::ReadOnly { .. } => "read_only",
+            Self::Unusable { .. } => "store_unusable",
+            Self::Remote(failure) => failure.code(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The contract of data stores.
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::data_entry::{DataWrite, PortableData};
 use super::data_refusal::DataRefusal;
@@ -26,20 +26,21 @@ pub struct DataFeatures {
 }
 
 /// The id and the time of a new entry, in seconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenData {
     pub id: String,
     pub created_at: i64,
 }
 
-/// A store of data. Adopters can bring their own.
+/// A store of data. A store of your own implements this trait and is registered in
+/// [`CustomStores`](crate::CustomStores).
 #[async_trait]
 pub trait DataStore: Send + Sync {
     /// The name of the implementation, which refusals carry.
     fn implementation(&self) -> &'static str;
     fn features(&self) -> DataFeatures;
     /// The keys of the filters that `query` enforces: exactly those that the manifest declares.
-    fn supported_filters(&self) -> &'static [&'static str];
+    async fn supported_filters(&self) -> DataAnswer<Vec<String>>;
     /// The best first, or the newest first if the query is blank. Empty if nothing matches.
     async fn query(&self, filters: &QueryFilters) -> DataAnswer<Vec<PortableData>>;
     /// None if there is no such entry.

@@ -11,7 +11,7 @@ use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DataId, TenantId};
 use serde_json::{Map, Value, json};
 
-use super::data_entry::{Curated, DataWrite, EntryExpiry, PortableData};
+use super::data_entry::{Curated, DataWrite, PortableData};
 use super::data_refusal::{DataRefusal, DataRefusalReason};
 use super::data_store::{DataAnswer, DataFeatures, DataStore, WrittenData};
 use super::query_filters::{DOMAIN_TAGS, QueryFilters};
@@ -69,13 +69,7 @@ impl LedgerDataStore {
     fn record(&self, mut entry: DataWrite, now: Moment) -> Result<DataRecord, DataRefusalReason> {
         entry.check_sizes()?;
         let curated = entry.take_curated()?;
-        let expires = match entry.expires {
-            EntryExpiry::At(seconds) => Some(Moment::from_seconds(seconds)),
-            EntryExpiry::Unsaid | EntryExpiry::Never => None,
-        };
-        if expires.is_some_and(|expires| expires <= now) {
-            return Err(DataRefusalReason::invalid("expires_at", "is in the past"));
-        }
+        let expires = entry.expires_after(now)?;
         Ok(DataRecord {
             id: DataId::mint(now.millis()),
             content: entry.content,
@@ -103,8 +97,8 @@ impl DataStore for LedgerDataStore {
         }
     }
 
-    fn supported_filters(&self) -> &'static [&'static str] {
-        &[DOMAIN_TAGS]
+    async fn supported_filters(&self) -> DataAnswer<Vec<String>> {
+        Ok(Ok(vec![DOMAIN_TAGS.to_owned()]))
     }
 
     async fn query(&self, filters: &QueryFilters) -> DataAnswer<Vec<PortableData>> {
@@ -143,7 +137,7 @@ impl DataStore for LedgerDataStore {
                 ("kind".to_owned(), json!("house")),
                 ("supported_modes".to_owned(), json!(["fts"])),
                 ("score_range".to_owned(), json!("unbounded")),
-                ("supported_filters".to_owned(), json!(self.supported_filters())),
+                ("supported_filters".to_owned(), json!([DOMAIN_TAGS])),
                 ("tag_filter_semantic".to_owned(), json!("exact match; a list means any of")),
                 (
                     "fts_query_semantic".to_owned(),

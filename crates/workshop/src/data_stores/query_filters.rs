@@ -81,13 +81,13 @@ impl QueryFilters {
     }
 
     /// Refuses if a filter is not among those that the store declares, and names all that are not.
-    pub fn check(&self, supported: &[&str], substrate: &'static str) -> Result<(), DataRefusalReason> {
+    pub fn check(&self, supported: &[String], substrate: &'static str) -> Result<(), DataRefusalReason> {
         let unsupported: Vec<String> =
-            self.filters.keys().filter(|key| !supported.contains(&key.as_str())).cloned().collect();
+            self.filters.keys().filter(|key| !supported.contains(key)).cloned().collect();
         if self.permissive || unsupported.is_empty() {
             return Ok(());
         }
-        let supported = supported.iter().map(|key| (*key).to_owned()).collect();
+        let supported = supported.to_vec();
         Err(DataRefusalReason::UnsupportedFilter { unsupported, supported, substrate })
     }
 
@@ -163,11 +163,11 @@ mod tests {
         {
             let filters =
                 QueryFilters::read(arguments(json!({"permissive_filters": value, "b": 1, "a": 2}))).unwrap();
-            assert_eq!(filters.check(&["domain_tags"], "X").is_ok(), passes);
+            assert_eq!(filters.check(&["domain_tags".to_owned()], "X").is_ok(), passes);
         }
         let filters = QueryFilters::read(arguments(json!({"b": 1, "a": 2, "domain_tags": "x"}))).unwrap();
         let DataRefusalReason::UnsupportedFilter { unsupported, .. } =
-            filters.check(&[DOMAIN_TAGS], "X").unwrap_err()
+            filters.check(&[DOMAIN_TAGS.to_owned()], "X").unwrap_err()
         else {
             panic!()
         };

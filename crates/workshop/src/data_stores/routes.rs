@@ -1,8 +1,5 @@
 //! HTTP routes of data: `/v1/data`.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +11,7 @@ use http_kit::{
     Endpoint, Operation, Page, PageSize, Problem, decode_cursor, encode_cursor, operations, read_body, router,
 };
 use ledger::DataSeq;
-use post::Callers;
-use posthouse_wire::TenantId;
+use post::{Caller, Callers};
 use serde_json::{Map, Value, json};
 
 use super::DataStores;
@@ -38,33 +34,11 @@ const PAGE: PageSize = PageSize { default: 50, largest: 200 };
 const AFTER_FAULT: u32 = 5;
 const AFTER_LIMIT: u32 = 60;
 
-/// An authenticated caller, as far as data needs it.
-#[derive(Clone, Debug)]
-pub struct DataCaller {
-    pub tenant: TenantId,
-    /// The agent that writes, or that a program writes for. A label.
-    pub agent_id: Option<String>,
-}
-
-/// Finds out who makes a request, by its head.
-#[async_trait]
-pub trait DataCallers: Send + Sync {
-    async fn data_caller(&self, head: &Parts) -> Result<DataCaller, Problem>;
-}
-
-#[async_trait]
-impl DataCallers for Callers {
-    async fn data_caller(&self, head: &Parts) -> Result<DataCaller, Problem> {
-        let caller = self.caller(head).await?;
-        Ok(DataCaller { agent_id: caller.agent_id(), tenant: caller.tenant })
-    }
-}
-
 /// The state shared by all handlers.
 #[derive(Clone)]
 struct DataDoor {
     stores: DataStores,
-    callers: Arc<dyn DataCallers>,
+    callers: Callers,
 }
 
 /// All operations with their handlers. The router is built from this list.
@@ -83,7 +57,7 @@ pub const DATA_OPERATIONS: &[Operation] = &operations::<DataDoor, { ENDPOINTS.le
 pub const DATA_OPENAPI: &str = include_str!("openapi.json");
 
 /// The router for the paths of data.
-pub fn data_routes(stores: DataStores, callers: Arc<dyn DataCallers>) -> Router {
+pub fn data_routes(stores: DataStores, callers: Callers) -> Router {
     router("", ENDPOINTS)
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the path has other methods")
@@ -94,7 +68,7 @@ pub fn data_routes(stores: DataStores, callers: Arc<dyn DataCallers>) -> Router 
 type DataResponse = Result<Response, Problem>;
 
 async fn list(State(door): State<DataDoor>, head: Parts) -> DataResponse {
-    let caller = door.callers.data_caller(&head).await?;
+    let caller = door.callers.caller(&head).await?;
     let (mut tags, mut limit, mut before) = (Vec::new(), None, None);
     let Ok(Query(parts)) = Query::<Vec<(String, String)>>::try_from_uri(&head.uri) else {
         return Err(invalid("query", "cannot be read"));
@@ -117,7 +91,7 @@ async fn list(State(door): State<DataDoor>, head: Parts) -> DataResponse {
         .parse(limit.as_deref())
         .ok_or_else(|| invalid("limit", "must be a whole number from 1 to 200"))?;
     let any_tag = (!tags.is_empty()).then_some(tags);
-    let store = door.stores.of(&caller.tenant);
+    let store = answered(door.stores.of(&caller.tenant).await)?;
     let page = answered(store.page(any_tag, before, u32::try_from(limit).unwrap_or(u32::MAX)).await)?;
     let next = page.next.map(|DataSeq(seq)| encode_cursor(seq.to_string()));
     Ok(Json(Page { items: page.items, next }).into_response())
@@ -125,9 +99,9 @@ async fn list(State(door): State<DataDoor>, head: Parts) -> DataResponse {
 
 async fn write(State(door): State<DataDoor>, request: Request) -> DataResponse {
     let (caller, arguments) = read(&door, request, LARGEST_ENTRY).await?;
-    let store = door.stores.of(&caller.tenant);
-    let entry = DataWrite::read(arguments).map_err(|reason| refused_by(&store, reason))?;
-    let written = answered(store.write(DataWrite { agent_id: caller.agent_id, ..entry }).await)?;
+    let store = answered(door.stores.of(&caller.tenant).await)?.store;
+    let entry = DataWrite::read(arguments).map_err(|reason| refused_by(&*store, reason))?;
+    let written = answered(store.write(DataWrite { agent_id: caller.agent_id(), ..entry }).await)?;
     Ok((StatusCode::CREATED, Json(written)).into_response())
 }
 
@@ -136,10 +110,11 @@ async fn show(
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> DataResponse {
-    let caller = door.callers.data_caller(&head).await?;
+    let caller = door.callers.caller(&head).await?;
     let absent = || Problem::not_found("data_not_found", "there is no such entry");
     let Ok(Path(id)) = path else { return Err(absent()) };
-    match answered(door.stores.of(&caller.tenant).get(&id).await)? {
+    let data = answered(door.stores.of(&caller.tenant).await)?;
+    match answered(data.store.get(&id).await)? {
         Some(entry) => Ok(Json(entry).into_response()),
         None => Err(absent()),
     }
@@ -147,14 +122,14 @@ async fn show(
 
 async fn query(State(door): State<DataDoor>, request: Request) -> DataResponse {
     let (caller, arguments) = read(&door, request, LARGEST_QUERY).await?;
-    let bridge = door.stores.bridge(&caller.tenant);
+    let bridge = answered(door.stores.bridge(&caller.tenant).await)?;
     let filters = QueryFilters::read(arguments).map_err(|reason| refused_by(bridge.store(), reason))?;
     Ok(Json(json!({"items": answered(bridge.query(&filters).await)?})).into_response())
 }
 
 async fn describe(State(door): State<DataDoor>, head: Parts) -> DataResponse {
-    let caller = door.callers.data_caller(&head).await?;
-    let store = door.stores.of(&caller.tenant);
+    let caller = door.callers.caller(&head).await?;
+    let store = answered(door.stores.of(&caller.tenant).await)?.store;
     let described = answered(store.manifest().await)?;
     Ok(Json(json!({
         "implementation": store.implementation(),
@@ -170,9 +145,9 @@ async fn read(
     door: &DataDoor,
     request: Request,
     largest: usize,
-) -> Result<(DataCaller, Map<String, Value>), Problem> {
+) -> Result<(Caller, Map<String, Value>), Problem> {
     let (head, body) = request.into_parts();
-    let caller = door.callers.data_caller(&head).await?;
+    let caller = door.callers.caller(&head).await?;
     let body = read_body(body, largest).await?;
     match serde_json::from_slice(&body) {
         Ok(Value::Object(arguments)) => Ok((caller, arguments)),
@@ -212,6 +187,8 @@ fn refused(refusal: &DataRefusal) -> Problem {
         Reason::TooManySearches | Reason::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         Reason::Indexing => StatusCode::SERVICE_UNAVAILABLE,
         Reason::ReadOnly { .. } => StatusCode::CONFLICT,
+        Reason::Unusable { .. } => StatusCode::BAD_GATEWAY,
+        Reason::Remote(failure) => failure.http_status(),
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let problem = Problem::new(status, reason.code(), refusal.to_string())
@@ -227,7 +204,7 @@ fn refused(refusal: &DataRefusal) -> Problem {
         Reason::TooLarge { field, limit, .. } | Reason::TooManyItems { field, limit, .. } => {
             problem.with("field", *field).with("limit", *limit)
         }
-        Reason::TooManySearches | Reason::Indexing => problem.retry_after(AFTER_FAULT),
+        Reason::TooManySearches | Reason::Indexing | Reason::Remote(_) => problem.retry_after(AFTER_FAULT),
         Reason::QuotaExceeded { limit } => problem.with("limit", *limit).retry_after(AFTER_LIMIT),
         _ => problem,
     }

@@ -53,8 +53,8 @@ impl DataStore for SqliteDataStore {
         DataFeatures { supports_writes: true, supports_tag_filter: true, ..DataFeatures::default() }
     }
 
-    fn supported_filters(&self) -> &'static [&'static str] {
-        &[DOMAIN_TAGS]
+    async fn supported_filters(&self) -> DataAnswer<Vec<String>> {
+        Ok(Ok(vec![DOMAIN_TAGS.to_owned()]))
     }
 
     async fn query(&self, filters: &QueryFilters) -> DataAnswer<Vec<PortableData>> {
@@ -107,7 +107,7 @@ impl DataStore for SqliteDataStore {
                 ("kind".to_owned(), json!("sqlite-fts")),
                 ("supported_modes".to_owned(), json!(["fts"])),
                 ("score_range".to_owned(), json!("unbounded")),
-                ("supported_filters".to_owned(), json!(self.supported_filters())),
+                ("supported_filters".to_owned(), json!([DOMAIN_TAGS])),
                 ("tag_filter_semantic".to_owned(), json!("exact match via indexed memory_tags relation")),
                 (
                     "fts_query_semantic".to_owned(),

@@ -13,7 +13,7 @@ const AFTER_FAULT: u32 = 5;
 const AFTER_LIMIT: u32 = 60;
 
 /// The answer of a store, or the problem for the client.
-pub(super) fn answered<T>(answer: StoreAnswer<T>) -> Result<T, Problem> {
+pub(crate) fn answered<T>(answer: StoreAnswer<T>) -> Result<T, Problem> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(refusal)) => Err(refused(&refusal)),
@@ -22,7 +22,7 @@ pub(super) fn answered<T>(answer: StoreAnswer<T>) -> Result<T, Problem> {
 }
 
 /// A fault of the server. It is logged here, and its details are not sent to the client.
-pub(super) fn unavailable(fault: &Fault) -> Problem {
+pub(crate) fn unavailable(fault: &Fault) -> Problem {
     tracing::error!(%fault, "the workshop could not serve a request");
     let detail = "the server cannot do this now: try again later";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail).retry_after(AFTER_FAULT)
@@ -55,6 +55,7 @@ fn refused(refusal: &StoreRefusal) -> Problem {
         }
         RefusalReason::UnknownStatus { name, .. } => problem.with("skill_name", name.as_str()),
         RefusalReason::QuotaExceeded { .. } => problem.retry_after(AFTER_LIMIT),
+        RefusalReason::Remote(_) => problem.retry_after(AFTER_FAULT),
         RefusalReason::BadPattern { .. }
         | RefusalReason::ReadOnly { .. }
         | RefusalReason::Unusable { .. }
@@ -75,5 +76,6 @@ fn status(reason: &RefusalReason) -> StatusCode {
         RefusalReason::TooLarge { .. } | RefusalReason::TooManyTags { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         RefusalReason::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         RefusalReason::Unusable { .. } => StatusCode::BAD_GATEWAY,
+        RefusalReason::Remote(failure) => failure.http_status(),
     }
 }

@@ -8,6 +8,7 @@ use super::skill_tools;
 use super::tool_failure::ToolFailure;
 use super::tool_list::{ToolList, ToolSurface};
 use super::toolbox::Toolbox;
+use crate::running::{ConnectorClass, LocalModel, TenantRunSetup};
 
 const CONTRACT: &str = "1.0.0";
 const BRIDGED: [(&str, &str); 4] = [
@@ -36,10 +37,20 @@ pub async fn show(
 
 async fn all(tools: &Toolbox, by: &Caller) -> Result<Map<String, Value>, ToolFailure> {
     let skills = skill_tools::answered(tools.workshop.skills().describe(by).await)?;
-    let bridge = tools.data.bridge(&by.tenant);
+    let bridge = data_tools::answered(tools.data.bridge(&by.tenant).await)?;
     let data = data_tools::answered(bridge.store().manifest().await)?;
     let settings = tools.workshop.approval_keys().settings(&by.tenant).await;
     let (settings, keys) = settings.map_err(|fault| ToolFailure::fault(&fault))?;
+    let connectors = tools.post.directory().connectors(&by.tenant).await;
+    let connectors: Vec<Value> = connectors
+        .map_err(|fault| ToolFailure::fault(&fault))?
+        .into_iter()
+        .map(|(name, capabilities)| {
+            let mut shown = json!(capabilities);
+            shown["name"] = name.into();
+            shown
+        })
+        .collect();
     let bridged = BRIDGED.map(|(name, implementation)| {
         let (kind, wraps) = match implementation {
             "DataStoreMcpConnector" => ("data-store-bridge", &data.manifest),
@@ -59,6 +70,9 @@ async fn all(tools: &Toolbox, by: &Caller) -> Result<Map<String, Value>, ToolFai
             "allowed_tools": null,
         })
     });
+    let setup = tools.runner.resources().of(&by.tenant).await.map_err(|fault| ToolFailure::fault(&fault))?;
+    let bridged = bridged.into_iter().chain(configured(&setup)).collect::<Vec<Value>>();
+    let models: Vec<Value> = setup.resources.model.iter().map(model).collect();
     let shown = json!({
         "runtimeVersion": env!("CARGO_PKG_VERSION"),
         "runtimeMode": "posthouse",
@@ -80,39 +94,62 @@ async fn all(tools: &Toolbox, by: &Caller) -> Result<Map<String, Value>, ToolFai
             "features": bridge.store().features(),
             "manifest": data,
         }],
-        "localModels": [],
+        "localModels": models,
         "mcpConnectors": bridged,
-        "mcpConnectorClasses": ["DataStoreMcpConnector", "SkillStoreMcpConnector"],
-        // The relay reaches every agent of the tenant. This contract has no manifest.
-        "agentConnectors": [{
-            "name": "relay",
-            "implementation": "relay",
-            "contract_version": CONTRACT,
-            "connector_type": "agent_connector",
-            "features": {
-                "deliver": true, "wake": true, "list_agents": true, "agent_status": true,
-                "health_check": true, "request_response": true,
-            },
-            "manifest": null,
-            "manifest_unsupported": true,
-        }],
+        "mcpConnectorClasses": [
+            "DataStoreMcpConnector",
+            "SkillStoreMcpConnector",
+            ConnectorClass::Http.word(),
+            ConnectorClass::Stdio.word(),
+        ],
+        "agentConnectors": connectors,
         "securedApproval": {
             "enabled": settings.signed,
             "public_key_present": keys.iter().any(|key| key.revoked.is_none()),
         },
         "shellExecution": {
             "mode": "structural-spawn",
-            "unsafe_enabled": false,
-            "allowlist": [],
-            "description": "This server stores skills and does not run them, so no command is allowed.",
+            "unsafe_enabled": setup.settings.unsafe_shell,
+            "allowlist": setup.settings.shell_programs,
+            "description": "Programs that the operator allows for this tenant.",
         },
         "fsExecution": {
-            "allowlist": [],
-            "description": "This server stores skills and does not run them, so no path is allowed.",
+            "allowlist": setup.settings.file_roots,
+            "description": "Folders that the operator allows for this tenant.",
         },
     });
     match shown {
         Value::Object(shown) => Ok(shown),
         _ => Ok(Map::new()),
     }
+}
+
+/// The tool connectors that the operator configured.
+fn configured(setup: &TenantRunSetup) -> Vec<Value> {
+    let shown = setup.resources.tools.list().into_iter().map(|(name, class, allowed_tools)| {
+        json!({
+            "name": name,
+            "implementation": class.word(),
+            "contract_version": CONTRACT,
+            "connector_type": "mcp_connector",
+            "features": {
+                "supports_identity_propagation": class == ConnectorClass::Http,
+                "supports_streaming_responses": false,
+                "supports_batch": false,
+            },
+            "manifest": { "capabilities_version": "1", "manifest": { "kind": "configured" } },
+            "allowed_tools": allowed_tools,
+        })
+    });
+    shown.collect()
+}
+
+fn model(of: &LocalModel) -> Value {
+    json!({
+        "name": "default",
+        "implementation": "LocalModel",
+        "contract_version": CONTRACT,
+        "connector_type": "local_model",
+        "default_model": of.default_model(),
+    })
 }

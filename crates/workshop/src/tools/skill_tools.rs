@@ -145,7 +145,7 @@ fn query_of(arguments: &Map<String, Value>) -> Result<CatalogueQuery, ToolFailur
         None => None,
         Some(limit) => match usize::try_from(limit) {
             Ok(limit) if limit > 0 => Some(limit),
-            _ => return Err(fields.complain("limit", "must be a whole number from 1 on").into()),
+            _ => return Err(fields.field_error("limit", "must be a whole number from 1 on").into()),
         },
     };
     Ok(query)

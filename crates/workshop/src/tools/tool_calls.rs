@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, RpcRequest};
 use super::tool_failure::ToolFailure;
-use super::tool_list::{ToolList, ToolSurface, UNAVAILABLE};
+use super::tool_list::{ToolList, ToolSurface};
 
 /// Largest result at `/mcp`, in bytes: the official Python client takes events of less than 1 MiB.
 pub const LARGEST_RESULT: usize = 1024 * 1024 - 4096;
@@ -71,9 +71,6 @@ impl ToolCalls {
                 ToolSurface::Rpc => RpcError::new(METHOD_NOT_FOUND, format!("Tool '{tool}' not found")),
                 ToolSurface::Mcp => RpcError::new(INVALID_PARAMS, format!("Unknown tool: {tool}")),
             });
-        }
-        if UNAVAILABLE.contains(&tool.as_str()) {
-            return Err(RpcError::new(INTERNAL_ERROR, "not available in this build"));
         }
         let (runner, surface, caller) = (Arc::clone(&self.runner), self.surface, caller.clone());
         let running = async move { runner.run(surface, &caller, &tool, arguments).await };

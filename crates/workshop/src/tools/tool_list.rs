@@ -11,20 +11,6 @@ pub enum ToolSurface {
     Mcp,
 }
 
-/// Tools of `/rpc` that need the skill language. They are listed and refuse.
-pub const UNAVAILABLE: &[&str] = &[
-    "blocked_shell_attempts",
-    "skill_preflight",
-    "list_triggers",
-    "register_trigger",
-    "unregister_trigger",
-    "set_trigger_enabled",
-    "health_metrics",
-    "lint_skill",
-    "compile_skill",
-    "execute_skill",
-];
-
 impl ToolSurface {
     /// The descriptions of all tools, in the order in which they are listed.
     pub fn descriptions(self) -> Vec<Map<String, Value>> {
@@ -100,9 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_deleted_by_a_tool_and_only_working_tools_are_listed_for_mcp() {
+    fn nothing_can_be_deleted_by_a_tool() {
         let (rpc, mcp) = (ToolList::of(ToolSurface::Rpc), ToolList::of(ToolSurface::Mcp));
         assert!(rpc.names().chain(mcp.names()).all(|name| !name.contains("delete")));
-        assert!(UNAVAILABLE.iter().all(|name| rpc.contains(name) && !mcp.contains(name)));
     }
 }

@@ -1,4 +1,4 @@
-//! The tools themselves, over the same components as the HTTP API under `/v1`.
+//! Toolbox: the tools for skills and data, over the same components as the HTTP API under `/v1`.
 
 use async_trait::async_trait;
 use post::{Caller, Post, ProgramCall};
@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use super::tool_calls::ToolRunner;
 use super::tool_failure::ToolFailure;
 use super::tool_list::ToolSurface;
-use super::{capabilities, data_tools, help, skill_tools};
+use super::{capabilities, check_tools, data_tools, help, run_tools, skill_tools, trigger_tools};
 use crate::catalogue::{CatalogueAnswer, CatalogueQuery};
-use crate::data_stores::DataStores;
+use crate::data_stores::{DataBridge, DataStores};
+use crate::running::SkillRunner;
 use crate::workshop::Workshop;
 
 /// All tools.
@@ -17,6 +18,7 @@ pub struct Toolbox {
     pub workshop: Workshop,
     pub data: DataStores,
     pub post: Post,
+    pub runner: SkillRunner,
 }
 
 #[async_trait]
@@ -28,8 +30,7 @@ impl ToolRunner for Toolbox {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<String, ToolFailure> {
-        let skills = self.workshop.skills();
-        let data = self.data.bridge(&by.tenant);
+        let (skills, runner) = (self.workshop.skills(), &self.runner);
         let result = match (tool, surface) {
             ("skill_list", _) => {
                 return skill_tools::list(self.workshop.catalogue(), by, &arguments, surface).await;
@@ -37,15 +38,27 @@ impl ToolRunner for Toolbox {
             ("skill_read", _) => skill_tools::read(skills, by, &arguments, surface).await?,
             ("skill_write", _) => skill_tools::write(skills, by, &arguments, surface).await?,
             ("skill_status", _) => skill_tools::set_status(skills, by, &arguments, surface).await?,
-            ("data_read", ToolSurface::Rpc) => data_tools::look_up(&data, &arguments).await?,
-            ("data_read", ToolSurface::Mcp) => data_tools::read(&data, arguments).await?,
-            ("data_write", ToolSurface::Mcp) => data_tools::write(&data, by, arguments).await?,
+            ("data_read", ToolSurface::Rpc) => data_tools::look_up(&self.data(by).await?, &arguments).await?,
+            ("data_read", ToolSurface::Mcp) => data_tools::read(&self.data(by).await?, arguments).await?,
+            ("data_write", ToolSurface::Mcp) => {
+                data_tools::write(&self.data(by).await?, by, arguments).await?
+            }
             ("runtime_capabilities", ToolSurface::Rpc) => capabilities::show(self, by, &arguments).await?,
             ("help", _) => help::help(arguments.get("topic").and_then(Value::as_str)),
             ("agent_list", ToolSurface::Mcp) => self.agents(by, ProgramCall::ListAgents, arguments).await?,
             ("notify", ToolSurface::Mcp) => self.agents(by, ProgramCall::Notify, arguments).await?,
             ("wake", ToolSurface::Mcp) => self.agents(by, ProgramCall::Wake, arguments).await?,
             ("ask", ToolSurface::Mcp) => self.agents(by, ProgramCall::Ask, arguments).await?,
+            ("execute_skill", _) => run_tools::execute(runner, by, &arguments, surface).await?,
+            ("lint_skill", _) => check_tools::lint(runner, by, &arguments).await?,
+            ("compile_skill", _) => check_tools::compile(runner, by, &arguments).await?,
+            ("skill_preflight", _) => check_tools::preflight(runner, by, &arguments).await?,
+            ("list_triggers", _) => trigger_tools::list(runner, by, &arguments).await?,
+            ("register_trigger", _) => trigger_tools::register(runner, by, &arguments).await?,
+            ("unregister_trigger", _) => trigger_tools::unregister(runner, by, &arguments).await?,
+            ("set_trigger_enabled", _) => trigger_tools::set_enabled(runner, by, &arguments).await?,
+            ("health_metrics", _) => run_tools::health(runner, by, &arguments).await?,
+            ("blocked_shell_attempts", _) => run_tools::blocked_commands(runner, by, &arguments).await?,
             // Only listed tools are run, and a test calls each of them.
             _ => return Err(ToolFailure::refused("not available in this build")),
         };
@@ -60,7 +73,7 @@ impl ToolRunner for Toolbox {
             Ok(Ok(CatalogueAnswer::NotModified { version })) => Some(version),
             Ok(Err(_)) => None,
             Err(fault) => {
-                tracing::warn!(%fault, "the version of the skills is not known");
+                tracing::warn!(%fault, "could not read the version of the skills");
                 None
             }
         }
@@ -68,6 +81,10 @@ impl ToolRunner for Toolbox {
 }
 
 impl Toolbox {
+    async fn data(&self, by: &Caller) -> Result<DataBridge, ToolFailure> {
+        data_tools::answered(self.data.bridge(&by.tenant).await)
+    }
+
     async fn agents(
         &self,
         by: &Caller,

@@ -1,19 +1,29 @@
-//! One suite for all skill stores.
+//! One suite for all skill stores, with the example of a remote store in Python.
 
 use futures_util::future::join_all;
+use posthouse_time::Timepiece;
 use serde_json::json;
 use skill::{Status, status_of};
 use workshop::{BODY_BYTES, CONNECTOR_TYPE, SkillFilter, SkillStore, StoreOptions};
 
-use crate::fixtures::{Stores, granted, refused};
+use crate::endpoints::{PythonStore, RemoteFixture};
+use crate::fixtures::{START, Stores, granted, refused};
 
 /// Runs each test over every store.
 macro_rules! over_all_stores {
-    ($($name:ident)*) => {$(
+    ($($name:ident)*) => {
+        /// Runs the whole suite over a store, a new one for each case.
+        pub async fn passes<S: SkillStore>(open: impl Fn(Timepiece) -> S) {
+            $(behaviour::$name(&open(Timepiece::wound(START))).await;)*
+        }
+    $(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
             let stores = Stores::open().await;
-            for store in stores.all() {
+            let python = PythonStore::start();
+            let remote = RemoteFixture::open(&stores.ledger, &stores.clock).await;
+            let remote = remote.skills(&"ten_acme".into(), &python.url).await;
+            for store in stores.all().into_iter().chain([&remote as &dyn SkillStore]) {
                 println!("{}", store.implementation());
                 behaviour::$name(store).await;
             }

@@ -1,46 +1,47 @@
 //! `/v1/data` over HTTP.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
-use http::request::Parts;
-use http::{Request, StatusCode};
-use http_kit::{Problem, read_body};
+use http::Request;
+use http::header::AUTHORIZATION;
+use http_kit::read_body;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use workshop::{CONTENT_BYTES, DATA_OPENAPI, DATA_OPERATIONS, DataCaller, DataCallers, data_routes};
+use workshop::{CONTENT_BYTES, DATA_OPENAPI, DATA_OPERATIONS, data_routes};
 
-use crate::data_stores::DataFixture;
+use crate::tenants::Tenants;
 
-/// The header `tenant` says who calls.
-struct ByHeader;
-
-#[async_trait]
-impl DataCallers for ByHeader {
-    async fn data_caller(&self, head: &Parts) -> Result<DataCaller, Problem> {
-        let Some(tenant) = head.headers.get("tenant").and_then(|tenant| tenant.to_str().ok()) else {
-            return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "no credential"));
-        };
-        Ok(DataCaller { tenant: tenant.into(), agent_id: Some("heron".to_owned()) })
-    }
-}
-
-async fn sends(routes: &Router, tenant: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+async fn sends(routes: &Router, token: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
     let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
-    let request = Request::builder().method(method).uri(path).header("tenant", tenant).body(body).unwrap();
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(AUTHORIZATION, format!("Bearer {token}"))
+        .header("X-Agent-Id", "heron")
+        .body(body)
+        .unwrap();
     let response = routes.clone().oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let body = read_body(response.into_body(), 1 << 26).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
+fn routes_of(tenants: &Tenants) -> Router {
+    data_routes(tenants.workshop.data().clone(), tenants.workshop.callers().clone())
+}
+
+fn posted(token: &str, body: impl Into<Body>) -> Request<Body> {
+    let authorization = format!("Bearer {token}");
+    Request::post("/v1/data").header(AUTHORIZATION, authorization).body(body.into()).unwrap()
+}
+
 #[tokio::test]
 async fn data_is_written_listed_shown_and_searched_by_its_tenant_alone() {
-    let data = DataFixture::open().await;
-    let routes = data_routes(data.stores.clone(), Arc::new(ByHeader));
-    let acme = async |method: &str, path: &str, body| sends(&routes, "ten_acme", method, path, body).await;
+    let tenants = Tenants::open().await;
+    let routes = routes_of(&tenants);
+    let (acme_token, globex_token) =
+        (tenants.token(&tenants.acme).await, tenants.token(&tenants.stranger.tenant).await);
+    let acme = async |method: &str, path: &str, body| sends(&routes, &acme_token, method, path, body).await;
     let new = json!({"content": "harbour\nmore", "tags": ["sea"], "expires_at": 1_800_000_000, "metadata": {"x": 1}});
     let (status, written) = acme("POST", "/v1/data", Some(new)).await;
     assert_eq!((status, written["created_at"].is_i64()), (201, true));
@@ -69,10 +70,10 @@ async fn data_is_written_listed_shown_and_searched_by_its_tenant_alone() {
         (&json!("house"), &json!(true))
     );
     // The other tenant sees none of it.
-    assert_eq!(sends(&routes, "ten_globex", "GET", &path, None).await.0, 404);
-    assert_eq!(sends(&routes, "ten_globex", "GET", "/v1/data", None).await.1, json!({"items": []}));
+    assert_eq!(sends(&routes, &globex_token, "GET", &path, None).await.0, 404);
+    assert_eq!(sends(&routes, &globex_token, "GET", "/v1/data", None).await.1, json!({"items": []}));
     let other =
-        sends(&routes, "ten_globex", "POST", "/v1/data/query", Some(json!({"query": "harbour"}))).await;
+        sends(&routes, &globex_token, "POST", "/v1/data/query", Some(json!({"query": "harbour"}))).await;
     assert_eq!(other.1, json!({"items": []}));
     assert_eq!(acme("GET", "/v1/data/nope", None).await.1["code"], "data_not_found");
     assert_eq!(acme("DELETE", "/v1/data", None).await.1["code"], "method_not_allowed");
@@ -80,9 +81,9 @@ async fn data_is_written_listed_shown_and_searched_by_its_tenant_alone() {
 
 #[tokio::test]
 async fn refusals_have_the_code_of_their_class_and_its_fields() {
-    let data = DataFixture::open().await;
-    let routes = data_routes(data.stores.clone(), Arc::new(ByHeader));
-    let query = async |body| sends(&routes, "ten_acme", "POST", "/v1/data/query", Some(body)).await;
+    let tenants = Tenants::open().await;
+    let (routes, token) = (routes_of(&tenants), tenants.token(&tenants.acme).await);
+    let query = async |body| sends(&routes, &token, "POST", "/v1/data/query", Some(body)).await;
     let (status, refused) = query(json!({"query": "a", "vault": 1, "tenant": 2})).await;
     assert_eq!((status, &refused["code"]), (422, &json!("unsupported_filter")));
     assert_eq!(
@@ -103,7 +104,7 @@ async fn refusals_have_the_code_of_their_class_and_its_fields() {
         let refused = query(body).await;
         assert_eq!((refused.0, refused.1["code"].as_str().unwrap()), (status, code));
     }
-    let write = async |body| sends(&routes, "ten_acme", "POST", "/v1/data", Some(body)).await;
+    let write = async |body| sends(&routes, &token, "POST", "/v1/data", Some(body)).await;
     for (body, field) in [
         (json!({}), "content"),
         (json!({"content": ""}), "content"),
@@ -118,18 +119,17 @@ async fn refusals_have_the_code_of_their_class_and_its_fields() {
     assert_eq!(write(json!({"content": "x".repeat(CONTENT_BYTES + 1)})).await.0, 413);
     // Every byte as a six-byte escape still fits through the door.
     let escaped = format!("{{\"content\":\"{}\"}}", "\\u0001".repeat(CONTENT_BYTES));
-    let request = Request::post("/v1/data").header("tenant", "ten_acme").body(Body::from(escaped)).unwrap();
+    let request = posted(&token, escaped);
     assert_eq!(routes.clone().oneshot(request).await.unwrap().status(), 201);
     for body in ["{", "\"\\ud800\"", "{\"content\":\"\\ud800\"}"] {
-        let request = Request::post("/v1/data").header("tenant", "ten_acme").body(Body::from(body)).unwrap();
+        let request = posted(&token, body);
         assert_eq!(routes.clone().oneshot(request).await.unwrap().status(), 400, "{body}");
     }
 }
 
 #[tokio::test]
 async fn every_operation_wants_a_caller_and_is_described() {
-    let data = DataFixture::open().await;
-    let routes = data_routes(data.stores.clone(), Arc::new(ByHeader));
+    let routes = routes_of(&Tenants::open().await);
     for operation in DATA_OPERATIONS {
         let path = operation.path.replace("{id}", "dat_x");
         let request = Request::builder().method(operation.method).uri(path).body(Body::empty()).unwrap();

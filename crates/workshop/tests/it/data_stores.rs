@@ -9,15 +9,14 @@ use posthouse_time::Timepiece;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use workshop::{
-    CONTENT_BYTES, DataBridge, DataRefusal, DataStore, DataStores, DataWrite, EntryExpiry, OpenedSqliteData,
-    PortableData, QueryFilters, SqliteDataStore,
+    CONTENT_BYTES, DataBridge, DataRefusal, DataStore, DataWrite, EntryExpiry, LedgerDataStore,
+    OpenedSqliteData, PortableData, QueryFilters, SqliteDataStore,
 };
 
 use crate::fixtures::START;
 
 pub struct DataFixture {
     pub clock: Timepiece,
-    pub stores: DataStores,
     pub ledger: Ledger,
     pub own: Arc<dyn DataStore>,
     pub sqlite: Arc<dyn DataStore>,
@@ -37,9 +36,8 @@ impl DataFixture {
         else {
             panic!("a new file has the right shape")
         };
-        let stores = DataStores::new(ledger.data(), clock.clone());
-        let own = Arc::new(stores.of(&"ten_acme".into()));
-        Self { clock, stores, ledger, own, sqlite: Arc::new(sqlite), _folder: folder }
+        let own = Arc::new(LedgerDataStore::new(ledger.data(), "ten_acme".into(), clock.clone()));
+        Self { clock, ledger, own, sqlite: Arc::new(sqlite), _folder: folder }
     }
 
     fn both(&self) -> [Arc<dyn DataStore>; 2] {
@@ -51,21 +49,21 @@ pub fn map(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn entry(content: &str) -> DataWrite {
+pub fn entry(content: &str) -> DataWrite {
     DataWrite { content: content.to_owned(), ..DataWrite::default() }
 }
 
-async fn writes(store: &dyn DataStore, entry: DataWrite) -> String {
+pub async fn writes(store: &dyn DataStore, entry: DataWrite) -> String {
     store.write(entry).await.unwrap().unwrap().id
 }
 
-async fn asks(store: &Arc<dyn DataStore>, arguments: Value) -> Result<Vec<PortableData>, DataRefusal> {
+pub async fn asks(store: &Arc<dyn DataStore>, arguments: Value) -> Result<Vec<PortableData>, DataRefusal> {
     let filters =
         QueryFilters::read(map(arguments)).map_err(|reason| DataRefusal { implementation: "", reason })?;
     DataBridge::new(Arc::clone(store)).query(&filters).await.unwrap()
 }
 
-async fn finds(store: &Arc<dyn DataStore>, arguments: Value) -> Vec<String> {
+pub async fn finds(store: &Arc<dyn DataStore>, arguments: Value) -> Vec<String> {
     asks(store, arguments).await.unwrap().into_iter().map(|found| found.id).collect()
 }
 
@@ -144,7 +142,7 @@ async fn a_filter_that_is_not_declared_is_refused_with_all_others() {
         assert!(refused.to_string().contains("'tenant', 'vault'"), "{refused}");
         assert!(asks(&store, json!({"query": "a", "vault": 1, "permissive_filters": true})).await.is_ok());
         let manifest = store.manifest().await.unwrap().unwrap().manifest;
-        assert_eq!(manifest["supported_filters"], json!(store.supported_filters()));
+        assert_eq!(manifest["supported_filters"], json!(store.supported_filters().await.unwrap().unwrap()));
         assert_eq!(manifest["supported_modes"], json!(["fts"]));
         assert_eq!(manifest["score_range"], "unbounded");
         for mode in ["semantic", "rerank", "other", ""] {
@@ -316,7 +314,7 @@ async fn a_full_tenant_is_refused_in_words_and_another_writes_on() {
     let refused = written.into_iter().find_map(|written| written.unwrap().err()).unwrap();
     assert_eq!(refused.reason.code(), "quota_exceeded");
     assert_eq!(refused.to_string(), "the tenant has reached its limit of 5000 bytes of data");
-    let other = data.stores.of(&"ten_globex".into());
+    let other = LedgerDataStore::new(data.ledger.data(), "ten_globex".into(), data.clock.clone());
     join_all((0..20).map(|_| other.write(entry("small")))).await.into_iter().for_each(|written| {
         written.unwrap().unwrap();
     });

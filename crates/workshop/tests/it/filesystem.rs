@@ -1,4 +1,4 @@
-//! Skills in a folder: links, files of others, cut histories, folders that cannot be written.
+//! Skills in a folder: links, files of others, cut histories, interrupted writes, folders that cannot be written.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,6 +8,7 @@ use workshop::{SkillFilter, SkillStore, StoreOptions};
 
 use crate::conformance::{by, plain};
 use crate::fixtures::{Stores, granted, refused};
+use crate::privileges::was_run_without_privileges;
 
 #[tokio::test]
 async fn an_existing_folder_just_works() {
@@ -52,34 +53,36 @@ async fn a_link_is_never_followed() {
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_refused_and_loses_nothing() {
-    let stores = Stores::open().await;
-    let store = &stores.filesystem;
-    granted(store.store("note", "text", plain()).await);
-    let (root, aside) = (stores.root(), stores.folder.path().join("aside"));
-    fs::set_permissions(&root, fs::Permissions::from_mode(0o555)).unwrap();
-    // The superuser may write everywhere, so for them a file takes the place of the folder.
-    let may_write = fs::write(root.join("probe"), "").is_ok();
-    if may_write {
-        fs::rename(&root, &aside).unwrap();
-        fs::write(&root, "").unwrap();
+    if was_run_without_privileges("filesystem::a_folder_that_cannot_be_written_is_refused_and_loses_nothing")
+    {
+        return;
     }
+    let stores = Stores::open().await;
+    let (store, root) = (&stores.filesystem, stores.root());
+    granted(store.store("note", "text", plain()).await);
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o555)).unwrap();
     assert_eq!(refused(store.store("note", "new", plain()).await).reason.code(), "read_only");
     assert_eq!(refused(store.store("other", "new", plain()).await).reason.code(), "read_only");
-    if may_write {
-        fs::remove_file(&root).unwrap();
-        fs::rename(&aside, &root).unwrap();
-    } else {
-        assert_eq!(
-            refused(store.update_status("note", Status::Approved, None).await).reason.code(),
-            "read_only"
-        );
-        assert_eq!(refused(store.delete("note").await).reason.code(), "read_only");
-    }
+    assert_eq!(refused(store.update_status("note", Status::Approved, None).await).reason.code(), "read_only");
+    assert_eq!(refused(store.delete("note").await).reason.code(), "read_only");
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(granted(store.load("note", None).await).source, "text");
     assert_eq!(granted(store.versions("note").await).len(), 1);
-    let left: Vec<_> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".tmp")), "{left:?}");
+    assert_eq!(left_over(&stores), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_the_folder_refuses_writes() {
+    let stores = Stores::open().await;
+    let (store, root, aside) = (&stores.filesystem, stores.root(), stores.folder.path().join("aside"));
+    granted(store.store("note", "text", plain()).await);
+    fs::rename(&root, &aside).unwrap();
+    fs::write(&root, "").unwrap();
+    assert_eq!(refused(store.store("note", "new", plain()).await).reason.code(), "read_only");
+    assert_eq!(refused(store.store("other", "new", plain()).await).reason.code(), "read_only");
+    fs::remove_file(&root).unwrap();
+    fs::rename(&aside, &root).unwrap();
+    assert_eq!(granted(store.load("note", None).await).source, "text");
 }
 
 #[tokio::test]
@@ -93,6 +96,95 @@ async fn a_line_that_a_crash_cut_is_skipped_and_spoils_no_later_one() {
     granted(store.store("note", "two", plain()).await);
     assert_eq!(granted(store.versions("note").await).len(), 2);
     assert_eq!(granted(store.metadata("note").await).author.as_deref(), Some("ann"));
+}
+
+/// The folder of a store as a write leaves it that is interrupted at one of its steps.
+struct InterruptedWrite {
+    has_line: bool,
+    has_text: bool,
+}
+
+impl InterruptedWrite {
+    /// The write from the text `one` to the text `two`. The store is opened again afterwards.
+    async fn leaves(self) -> Stores {
+        let stores = Stores::open().await;
+        granted(stores.filesystem.store("note", "one", by("ann")).await);
+        let one = granted(stores.filesystem.metadata("note").await);
+        let history = fs::read(stores.root().join("note.versions.jsonl")).unwrap();
+        granted(stores.filesystem.store("note", "two", by("ann")).await);
+        let two = granted(stores.filesystem.metadata("note").await);
+        let text = stores.root().join("note.skill.md");
+        if !self.has_text {
+            let temporary = format!(".note.{}-{}.tmp", one.version, two.version);
+            fs::rename(&text, stores.root().join(temporary)).unwrap();
+            fs::write(&text, "one").unwrap();
+        }
+        if !self.has_line {
+            fs::write(stores.root().join("note.versions.jsonl"), history).unwrap();
+        }
+        stores.reopened()
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_write_is_there_wholly_or_not_at_all() {
+    let before = InterruptedWrite { has_line: false, has_text: false };
+    let between = InterruptedWrite { has_line: true, has_text: false };
+    let after = InterruptedWrite { has_line: true, has_text: true };
+    for (write, text, lines) in [(before, "one", 1), (between, "two", 2), (after, "two", 2)] {
+        let stores = write.leaves().await;
+        let history = granted(stores.filesystem.versions("note").await);
+        let loaded = granted(stores.filesystem.load("note", None).await);
+        assert_eq!((loaded.source.as_str(), history.len()), (text, lines));
+        assert_eq!(history.last().unwrap().version, loaded.version);
+        assert_eq!(left_over(&stores), [""; 0]);
+        granted(stores.filesystem.store("note", "three", plain()).await);
+        assert_eq!(granted(stores.filesystem.versions("note").await).len(), lines + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_new_skill_whose_write_was_interrupted_is_there_wholly() {
+    let stores = Stores::open().await;
+    granted(stores.filesystem.store("note", "one", by("ann")).await);
+    let version = granted(stores.filesystem.metadata("note").await).version;
+    let root = stores.root();
+    fs::rename(root.join("note.skill.md"), root.join(format!(".note.new-{version}.tmp"))).unwrap();
+    let stores = stores.reopened();
+    assert_eq!(granted(stores.filesystem.load("note", None).await).source, "one");
+    assert_eq!(granted(stores.filesystem.metadata("note").await).author.as_deref(), Some("ann"));
+}
+
+#[tokio::test]
+async fn an_interrupted_write_never_replaces_what_somebody_wrote_later() {
+    let stores = InterruptedWrite { has_line: true, has_text: false }.leaves().await;
+    fs::write(stores.root().join("note.skill.md"), "by hand").unwrap();
+    assert_eq!(granted(stores.filesystem.load("note", None).await).source, "by hand");
+    assert_eq!(left_over(&stores), [""; 0]);
+    // Nor does a temporary file whose text is cut.
+    let stores = InterruptedWrite { has_line: true, has_text: false }.leaves().await;
+    let temporary = left_over(&stores).pop().unwrap();
+    fs::write(stores.root().join(temporary), "t").unwrap();
+    assert_eq!(granted(stores.filesystem.load("note", None).await).source, "one");
+}
+
+#[tokio::test]
+async fn an_interrupted_deletion_leaves_no_history_for_the_next_skill_of_that_name() {
+    let stores = Stores::open().await;
+    granted(stores.filesystem.store("note", "one", by("ann")).await);
+    fs::remove_file(stores.root().join("note.skill.md")).unwrap();
+    let stores = stores.reopened();
+    assert_eq!(refused(stores.filesystem.versions("note").await).reason.code(), "skill_not_found");
+    granted(stores.filesystem.store("note", "two", by("bob")).await);
+    assert_eq!(granted(stores.filesystem.versions("note").await).len(), 1);
+    assert_eq!(granted(stores.filesystem.metadata("note").await).author.as_deref(), Some("bob"));
+}
+
+/// Temporary files in the folder.
+fn left_over(stores: &Stores) -> Vec<String> {
+    let entries = fs::read_dir(stores.root()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".tmp")).collect()
 }
 
 #[tokio::test]

@@ -54,6 +54,13 @@ impl Stores {
         }
     }
 
+    /// The same stores, with the folder opened again as after a restart.
+    pub fn reopened(mut self) -> Self {
+        self.filesystem =
+            FilesystemSkillStore::open(FilesystemSettings::new(self.root()), self.clock.clone());
+        self
+    }
+
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("skills")
     }

@@ -16,6 +16,12 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// The names of all contract files.
+pub fn contract_files() -> Vec<String> {
+    let entries = fs::read_dir(folder().join("contracts")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
 pub fn contract(name: &str) -> Value {
     read(&folder().join("contracts").join(name))
 }

@@ -8,6 +8,7 @@ use skill::{Status, stamp};
 use workshop::{SettingsRefusal, SkillFilter, SkillWrite};
 
 use crate::fixtures::{granted, refused};
+use crate::privileges::was_run_without_privileges;
 use crate::tenants::{Tenants, signing_key};
 
 const APPROVED: &str = "# Skill: tide\n# Status: Approved\ngo:\n    emit(text=\"high\")\n";
@@ -68,6 +69,64 @@ async fn in_signed_mode_a_text_without_a_signature_becomes_a_draft() {
     let log = tenants.log().await;
     let approved = log.iter().find(|row| row.event == SkillAuditEvent::Approved).unwrap();
     assert_eq!((approved.key.as_deref(), approved.skill.as_str()), (Some(id.as_str()), "tide"));
+}
+
+#[tokio::test]
+async fn a_signature_of_another_version_approves_nothing_and_loses_no_text() {
+    let tenants = Tenants::open().await;
+    tenants.demand_signatures().await;
+    tenants.add_key().await;
+    let skills = tenants.workshop.skills();
+    let signed = stamp(APPROVED, &signing_key());
+    granted(skills.write(&tenants.program, "tide", write(&signed)).await);
+    let token = signed.lines().nth(1).unwrap().strip_prefix("# Status: Approved ").unwrap();
+    let bare = token.strip_prefix("v3:").unwrap();
+    for wrong in [
+        format!("v0:{bare}"),
+        format!("v2:{bare}"),
+        format!("v03:{bare}"),
+        format!("v4:{bare}"),
+        bare.to_owned(),
+        format!("{token} {token}"),
+        format!("v3:{bare}="),
+        "v3:".to_owned(),
+    ] {
+        let text = signed.replace(token, &wrong);
+        let stored = granted(skills.write(&tenants.program, "ebb", write(&text)).await);
+        assert_eq!(stored.status, Status::Draft, "{wrong}");
+        let source = granted(skills.load(&tenants.program, "ebb", None).await).source;
+        assert!(source.ends_with("go:\n    emit(text=\"high\")\n"), "{source}");
+        let refusal = refused(skills.set_status(&tenants.program, "ebb", Status::Approved).await);
+        assert_eq!(refusal.reason.class(), "ApprovalRejectedError", "{wrong}");
+    }
+    assert_eq!(granted(skills.load(&tenants.program, "tide", None).await).source, signed);
+}
+
+#[tokio::test]
+async fn in_a_store_elsewhere_the_log_has_a_row_before_the_write_and_one_after_it() {
+    let tenants = Tenants::open().await;
+    let folder = tenants.root().join("acme");
+    let store = Some(format!("filesystem:{}", folder.display()));
+    tenants.change(SkillSettingsChange { store, ..SkillSettingsChange::default() }).await;
+    let skills = tenants.workshop.skills();
+    granted(skills.write(&tenants.program, "tide", write(APPROVED)).await);
+    granted(skills.write(&tenants.heron, "tide", write("no status")).await);
+    // A folder in the place of a file refuses the write.
+    std::fs::create_dir_all(folder.join("ebb.versions.jsonl").join("x")).unwrap();
+    assert!(!matches!(skills.write(&tenants.program, "ebb", write(APPROVED)).await, Ok(Ok(_))));
+    use SkillAuditEvent::{Approved, Attempted, ForcedDraft};
+    let log = tenants.log().await;
+    let rows: Vec<_> = log.iter().map(|row| (row.event, row.reason.as_deref())).collect();
+    let expected = [
+        (Attempted, Some("approved")),
+        (Approved, None),
+        (Attempted, Some("forced_draft")),
+        (ForcedDraft, Some("this write makes every text a Draft")),
+        (Attempted, Some("approved")),
+    ];
+    assert_eq!(rows[..5], expected, "{rows:?}");
+    assert_eq!((&log[0].version, &log[0].skill), (&log[1].version, &log[1].skill));
+    assert!(log[5..].iter().all(|row| row.event == SkillAuditEvent::Refused), "{rows:?}");
 }
 
 #[tokio::test]
@@ -182,6 +241,9 @@ async fn the_operator_chooses_a_store_below_the_roots_of_the_configuration() {
 
 #[tokio::test]
 async fn a_folder_that_became_read_only_refuses_and_loses_nothing() {
+    if was_run_without_privileges("skills::a_folder_that_became_read_only_refuses_and_loses_nothing") {
+        return;
+    }
     let tenants = Tenants::open().await;
     let folder = tenants.root().join("acme");
     let store = Some(format!("filesystem:{}", folder.display()));
@@ -189,14 +251,21 @@ async fn a_folder_that_became_read_only_refuses_and_loses_nothing() {
     let (skills, program) = (tenants.workshop.skills(), &tenants.program);
     granted(skills.write(program, "tide", write(APPROVED)).await);
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).unwrap();
-    // Root may write everywhere. Then there is nothing to see.
-    let is_root = std::fs::write(folder.join("probe"), "").is_ok();
-    let answer = skills.write(program, "tide", write("other")).await;
+    let changed = skills.write(program, "tide", write("other")).await;
+    let new = skills.write(program, "ebb", write("other")).await;
+    let draft = skills.set_status(program, "tide", Status::Draft).await;
+    let deleted = skills.delete(program, "tide", true).await;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
-    if !is_root {
+    for answer in [changed.map(drop_info), new.map(drop_info), draft.map(drop_info), deleted] {
         assert_eq!(refused(answer).reason.code(), "read_only");
-        assert_eq!(granted(skills.load(program, "tide", None).await).source, APPROVED);
     }
+    assert_eq!(granted(skills.load(program, "tide", None).await).source, APPROVED);
+    assert_eq!(granted(skills.versions(program, "tide").await).len(), 1);
+    assert_eq!(refused(skills.load(program, "ebb", None).await).reason.code(), "skill_not_found");
+}
+
+fn drop_info<T, E>(answer: Result<T, E>) -> Result<(), E> {
+    answer.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]

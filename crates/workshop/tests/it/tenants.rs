@@ -12,8 +12,8 @@ use posthouse_time::Timepiece;
 use posthouse_wire::{Secret, TenantId};
 use skill::ApprovalSigningKey;
 use tempfile::TempDir;
-use vault::{MasterKeys, Vault};
-use workshop::{Config, Parts, Workshop};
+use vault::{Algorithm, MasterKeys, Vault};
+use workshop::{Config, CustomStores, Parts, Workshop};
 
 use crate::fixtures::START;
 
@@ -31,6 +31,7 @@ MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=
 ";
 
 pub struct Tenants {
+    pub identity: Identity,
     pub workshop: Workshop,
     pub folder: TempDir,
     pub acme: TenantId,
@@ -44,6 +45,10 @@ pub struct Tenants {
 
 impl Tenants {
     pub async fn open() -> Self {
+        Self::open_with(CustomStores::default()).await
+    }
+
+    pub async fn open_with(custom_stores: CustomStores) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(START);
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
@@ -53,6 +58,7 @@ impl Tenants {
         let errand = Errand::new(errand::Config::loopback());
         let parts = identity::Parts::over(&ledger, vault.keyring(), Bus::local(), errand, time.clone());
         let identity = Identity::new(parts);
+        let signer = vault.signer(Algorithm::Es256).await.unwrap();
         let create =
             async |name: &str| identity.accounts.create_tenant(name).await.unwrap().unwrap().unwrap().id;
         let (acme, globex) = (create("acme").await, create("globex").await);
@@ -70,13 +76,16 @@ impl Tenants {
         let folder = tempfile::tempdir().unwrap();
         let roots = vec![folder.path().canonicalize().unwrap()];
         let workshop = Workshop::new(Parts {
-            config: Config { roots },
+            config: Config { roots, ..Config::default() },
             skills: ledger.skills(),
             approval: ledger.skill_approval(),
             usage: ledger.usage(),
             data: ledger.data(),
             roster: identity.roster.clone(),
             callers: Callers::new(identity.clone(), "X-Agent-Id"),
+            errand: Errand::new(errand::Config::loopback()),
+            webhook_signer: vault.webhook_signer(&signer),
+            custom_stores,
             timepiece: time,
         });
         let program = |tenant: &TenantId| Caller {
@@ -91,11 +100,17 @@ impl Tenants {
             ..program(&acme)
         };
         let (stranger, program) = (program(&globex), program(&acme));
-        Self { workshop, folder, acme, program, heron, stranger }
+        Self { identity, workshop, folder, acme, program, heron, stranger }
     }
 
     pub async fn change(&self, change: SkillSettingsChange) {
         self.workshop.approval_keys().change(&self.acme, change).await.unwrap().unwrap();
+    }
+
+    /// An access token of a tenant.
+    pub async fn token(&self, of: &TenantId) -> String {
+        let granted = self.identity.accounts.operator_access(of).await.unwrap().unwrap();
+        granted.access_token.expose().to_owned()
     }
 
     pub async fn demand_signatures(&self) {

@@ -4,11 +4,11 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{ChatId, Outcome};
 use serde::Serialize;
 
-use super::call_with_deadline::RepeatRule;
-use super::{CallsWithDeadline, Failure, IgnoredResult, place};
+use super::{IgnoredResult, TelegramCalls, place};
+use crate::platform_calls::{CallFailure, RepeatRule};
 use crate::split::{Unit, split};
-use crate::telegram::MESSAGE_LENGTH;
 use crate::telegram::markdown::to_markdown_v2;
+use crate::telegram::{LABEL, MESSAGE_LENGTH};
 
 #[derive(Serialize)]
 struct SendMessageDraft<'a> {
@@ -21,7 +21,7 @@ struct SendMessageDraft<'a> {
     message_thread_id: Option<i64>,
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     /// Shows a preview, or posts the answer if this is the final text. A repeated final returns the message of the
     /// first.
     pub(super) async fn draft(
@@ -65,7 +65,7 @@ impl CallsWithDeadline<'_> {
         };
         let shown = match self.ask::<IgnoredResult>("sendMessageDraft", &params, RepeatRule::Never).await {
             // An unfinished text may end inside its markup.
-            Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {
+            Err(CallFailure::Refused(refused)) if refused.says("can't parse entities") => {
                 let plain = split(first, MESSAGE_LENGTH, Unit::Utf16);
                 let text = plain.first().map_or("", String::as_str);
                 let params =
@@ -76,7 +76,7 @@ impl CallsWithDeadline<'_> {
         };
         match shown {
             Ok(_) => Outcome::done(),
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 }

@@ -1,17 +1,16 @@
 //! Sending files: the method for each kind, and captions.
 
 use posthouse_wire::action::{MediaKind, Metadata};
-use posthouse_wire::{Action, ChatId, MessageId, Outcome};
+use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret};
 use relay::{EgressResult, PermittedAction};
 
-use super::call_with_deadline::CallsWithDeadline;
-use super::{Destination, ReplyParameters, SentMessage, place};
+use super::{Destination, ReplyParameters, SentMessage, TelegramCalls, place};
 use crate::bots::OpenedBot;
 use crate::platform::StoredMedia;
-use crate::telegram::Telegram;
-use crate::telegram::api::{ApiError, Failure};
+use crate::platform_calls::{CallFailure, CallRefusal};
 use crate::telegram::markdown::to_markdown_v2;
 use crate::telegram::media::MediaForm;
+use crate::telegram::{LABEL, Telegram};
 
 /// The longest caption, in UTF-16 units.
 const CAPTION: usize = 1024;
@@ -33,15 +32,16 @@ pub(in crate::telegram) async fn send_media(
     bot: &OpenedBot,
     permitted: PermittedAction,
     media: StoredMedia,
+    business: Option<&Secret>,
 ) -> EgressResult {
-    let mut calls = CallsWithDeadline::new(telegram, bot, permitted.deadline);
+    let mut calls = TelegramCalls::new(telegram, bot, &permitted, business);
     let Action::SendMedia { chat_id, media_kind, content, reply_to, metadata, .. } = permitted.action else {
         return Outcome::unsupported(permitted.action.op()).into();
     };
     let file =
         FileToSend { chat: &chat_id, kind: media_kind, reply_to: reply_to.as_ref(), metadata: &metadata };
     let outcome = calls.send_file(file, content.as_deref().unwrap_or_default(), media).await;
-    EgressResult { outcome, posted: calls.posted, called: calls.called() }
+    EgressResult { outcome, posted: calls.calls.posted, called: calls.calls.called() }
 }
 
 /// A file with its destination.
@@ -66,7 +66,7 @@ fn method_of(kind: MediaKind, media: &StoredMedia) -> SendMethod {
     }
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     /// Sends the file. A caption that is too long for one follows as a message of its own.
     async fn send_file(&mut self, file: FileToSend<'_>, caption: &str, media: StoredMedia) -> Outcome {
         let place = match place(file.chat, file.metadata) {
@@ -76,11 +76,14 @@ impl CallsWithDeadline<'_> {
         let fits = caption.encode_utf16().count() <= CAPTION;
         let reply = file.reply_to.and_then(|id| id.as_str().parse().ok());
         let (method, name) = method_of(file.kind, &media);
-        let mut form = MediaForm { fields: fields(place, reply), name, media };
+        let mut fields = fields(place, reply);
+        let business = self.business_connection().map(str::to_owned);
+        fields.extend(business.map(|connection| ("business_connection_id", connection)));
+        let mut form = MediaForm { fields, name, media };
         let sent = self.send_captioned(method, &mut form, if fits { caption } else { "" }).await;
         let sent = match sent {
             // Telegram shows only some pictures and recordings as such. As a document it takes every file.
-            Err(Failure::Refused(ApiError { code: 400, .. })) if method != DOCUMENT.0 => {
+            Err(CallFailure::Refused(CallRefusal { code: 400, .. })) if method != DOCUMENT.0 => {
                 form.name = DOCUMENT.1;
                 self.send_captioned(DOCUMENT.0, &mut form, if fits { caption } else { "" }).await
             }
@@ -96,7 +99,7 @@ impl CallsWithDeadline<'_> {
                     false => Outcome::failed("the file was sent, then its caption failed or timed out"),
                 }
             }
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 
@@ -106,7 +109,7 @@ impl CallsWithDeadline<'_> {
         method: &'static str,
         form: &mut MediaForm,
         caption: &str,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64, CallFailure> {
         let plain = form.fields.len();
         if !caption.trim().is_empty() {
             form.fields.push(("caption", to_markdown_v2(caption)));
@@ -115,7 +118,7 @@ impl CallsWithDeadline<'_> {
         let sent = self.send_to_chat(method, form).await;
         form.fields.truncate(plain);
         match sent {
-            Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {
+            Err(CallFailure::Refused(refused)) if refused.says("can't parse entities") => {
                 form.fields.push(("caption", caption.to_owned()));
                 let sent = self.send_to_chat(method, form).await;
                 form.fields.truncate(plain);
@@ -126,11 +129,11 @@ impl CallsWithDeadline<'_> {
     }
 
     /// Sends the form, to the new id of the group if it has got one.
-    async fn send_to_chat(&mut self, method: &'static str, form: &mut MediaForm) -> Result<i64, Failure> {
+    async fn send_to_chat(&mut self, method: &'static str, form: &mut MediaForm) -> Result<i64, CallFailure> {
         let sent = match self.send_form::<SentMessage>(method, form).await {
-            Err(Failure::Refused(ApiError { migrate_to: Some(to), .. })) => {
+            Err(CallFailure::Refused(CallRefusal { moved_to: Some(to), .. })) => {
                 if let Some((_, chat)) = form.fields.iter_mut().find(|(name, _)| *name == "chat_id") {
-                    *chat = to.to_string();
+                    *chat = to;
                 }
                 self.send_form::<SentMessage>(method, form).await
             }

@@ -4,9 +4,9 @@ use posthouse_wire::action::{Metadata, PromptOption};
 use posthouse_wire::{ChatId, MessageId, Outcome, PromptId, PromptToken};
 use serde::Serialize;
 
-use super::{CallsWithDeadline, IgnoredResult, failed, place};
+use super::{IgnoredResult, TelegramCalls, failed, place};
 use crate::bots::OpenedBot;
-use crate::telegram::{COURTESY, Telegram};
+use crate::telegram::{COURTESY, LABEL, Telegram};
 
 /// Buttons in one row.
 const IN_A_ROW: usize = 2;
@@ -41,7 +41,7 @@ impl InlineKeyboard {
     }
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     /// Sends the question. The buttons are below its last message, which the outcome names.
     pub(super) async fn prompt(
         &mut self,
@@ -91,6 +91,6 @@ pub(in crate::telegram) async fn close(
     let params = EditMessageReplyMarkup { chat_id, message_id };
     let closed = telegram.call::<IgnoredResult>(bot, "editMessageReplyMarkup", &params, COURTESY).await;
     if let Err(failure) = closed {
-        tracing::debug!(bot.id = %bot.id, "could not take the buttons of a prompt away: {}", failure.cause());
+        tracing::debug!(bot.id = %bot.id, "could not take the buttons of a prompt away: {}", failure.cause(LABEL));
     }
 }

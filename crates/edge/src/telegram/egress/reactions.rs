@@ -3,8 +3,9 @@
 use posthouse_wire::{ChatId, MessageId, Outcome};
 use serde::Serialize;
 
-use super::call_with_deadline::RepeatRule;
-use super::{CallsWithDeadline, Failure, IgnoredResult, chat};
+use super::{IgnoredResult, TelegramCalls, chat};
+use crate::platform_calls::{CallFailure, RepeatRule};
+use crate::telegram::LABEL;
 
 #[derive(Serialize)]
 struct SetMessageReaction<'a> {
@@ -29,7 +30,7 @@ fn accepted(emoji: &str) -> &str {
     }
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     pub(super) async fn react(
         &mut self,
         chat_id: &ChatId,
@@ -50,12 +51,12 @@ impl CallsWithDeadline<'_> {
         match self.ask::<IgnoredResult>("setMessageReaction", &params, RepeatRule::Harmless).await {
             Ok(_) => Outcome::done(),
             // The reaction was already there, or already gone.
-            Err(Failure::Refused(refused))
+            Err(CallFailure::Refused(refused))
                 if refused.says("not modified") || refused.says("not_modified") =>
             {
                 Outcome::done()
             }
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 }

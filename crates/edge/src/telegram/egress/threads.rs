@@ -3,8 +3,9 @@
 use posthouse_wire::{ChatId, Outcome, ThreadId};
 use serde::{Deserialize, Serialize};
 
-use super::call_with_deadline::RepeatRule;
-use super::{CallsWithDeadline, Failure, IgnoredResult, chat, topic};
+use super::{IgnoredResult, TelegramCalls, chat, topic};
+use crate::platform_calls::{CallFailure, RepeatRule};
+use crate::telegram::LABEL;
 
 #[derive(Serialize)]
 struct CreateForumTopic<'a> {
@@ -24,7 +25,7 @@ struct EditForumTopic<'a> {
     name: &'a str,
 }
 
-impl CallsWithDeadline<'_> {
+impl TelegramCalls<'_> {
     /// Creates a topic. A topic belongs to the group, so that it cannot begin under a message.
     pub(super) async fn create_thread(&mut self, chat_id: &ChatId, name: &str) -> Outcome {
         let chat_id = match chat(chat_id) {
@@ -34,7 +35,7 @@ impl CallsWithDeadline<'_> {
         let params = CreateForumTopic { chat_id, name };
         match self.ask::<CreatedTopic>("createForumTopic", &params, RepeatRule::IfNothingWasDone).await {
             Ok(created) => Outcome::thread(created.message_thread_id.to_string().into()),
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 
@@ -47,8 +48,8 @@ impl CallsWithDeadline<'_> {
         let params = EditForumTopic { chat_id, message_thread_id, name };
         match self.ask::<IgnoredResult>("editForumTopic", &params, RepeatRule::Harmless).await {
             Ok(_) => Outcome::done(),
-            Err(Failure::Refused(refused)) if refused.says("not_modified") => Outcome::done(),
-            Err(failure) => Outcome::failed(failure.error()),
+            Err(CallFailure::Refused(refused)) if refused.says("not_modified") => Outcome::done(),
+            Err(failure) => Outcome::failed(failure.error(LABEL)),
         }
     }
 }

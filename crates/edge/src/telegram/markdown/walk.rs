@@ -1,7 +1,7 @@
 //! Walk over the events of the Markdown parser; writes each with the `MarkdownWriter`.
 
 use super::writer::MarkdownWriter;
-use super::{options, table};
+use crate::markdown_source::{options, table};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Parser, Tag, TagEnd};
 
 /// Number of bytes before a block that are searched for an empty line.

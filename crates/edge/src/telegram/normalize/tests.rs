@@ -17,9 +17,12 @@ fn bot(settings: Value) -> OpenedBot {
 }
 
 fn read(body: &str) -> Result<Reading, WebhookRefusal> {
+    read_by(&bot(json!({"username": "posty_bot"})), body)
+}
+
+fn read_by(bot: &OpenedBot, body: &str) -> Result<Reading, WebhookRefusal> {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let verified = VerifiedBody { body, received: Moment::from_seconds(1) };
-    normalize(&bot(json!({"username": "posty_bot"})), &verified)
+    normalize(bot, &VerifiedRequest::fetched(body, Moment::from_seconds(1)))
 }
 
 /// A message of Ana in a private chat, with these additional fields.
@@ -32,12 +35,12 @@ fn message(fields: Value) -> Value {
     message
 }
 
-fn told(fields: Value) -> Reading {
+fn reading_of(fields: Value) -> Reading {
     read(&json!({"update_id": 1, "message": message(fields)}).to_string()).unwrap()
 }
 
 fn arrival(fields: Value) -> Arrival {
-    told(fields).arrivals.pop().expect("it is a turn")
+    reading_of(fields).arrivals.pop().expect("it is a turn")
 }
 
 fn reason(update: Value) -> &'static str {
@@ -90,10 +93,10 @@ fn attachments_are_described_and_their_names_at_telegram_stay_inside() {
 fn what_is_neither_text_nor_file_becomes_a_short_line() {
     let place = json!({"latitude": 52.5, "longitude": 13.25});
     for (fields, text, message_type) in [
-        (json!({"location": place}), "[location: 52.5, 13.25]", MessageType::Location),
+        (json!({"location": place}), "[location: 52.5,13.25]", MessageType::Location),
         (
             json!({"location": place, "venue": {"location": place, "title": "Inn", "address": "Road 1"}}),
-            "[location: Inn, Road 1 (52.5, 13.25)]",
+            "[location: Inn, Road 1 52.5,13.25]",
             MessageType::Location,
         ),
         (
@@ -151,11 +154,46 @@ fn what_is_no_update_at_all_is_refused() {
 fn a_business_connection_is_captured_and_never_told() {
     let update = json!({"update_id": 1, "business_message":
         message(json!({"text": "hi", "business_connection_id": "canary-biz"}))});
-    let arrival = read(&update.to_string()).unwrap().arrivals.pop().unwrap();
+    let arrival =
+        read_by(&bot(json!({"business": "on"})), &update.to_string()).unwrap().arrivals.pop().unwrap();
     let captured = &arrival.capabilities[0];
     assert_eq!((captured.kind.as_str(), captured.value.expose()), (BUSINESS_CONNECTION, "canary-biz"));
     assert_eq!(captured.uses, Uses::Many);
     assert!(!serde_json::to_string(&arrival.event).unwrap().contains("canary"));
+}
+
+#[test]
+fn what_concerns_a_business_is_ignored_unless_the_operator_wants_it_and_a_customer_did_it() {
+    let owner = json!({"id": 8, "is_bot": false, "first_name": "Olga"});
+    let written = |fields: Value| {
+        let mut fields = fields;
+        fields["text"] = json!("hi");
+        fields["business_connection_id"] = json!("canary-biz");
+        message(fields)
+    };
+    let pressed = |by: i64| {
+        json!({"update_id": 1, "callback_query": {"id": "q", "from": {"id": by, "first_name": "x"}, "data": "x",
+            "message": written(json!({"from": {"id": 8, "first_name": "Olga"}}))}})
+    };
+    let by_customer = [json!({"update_id": 1, "business_message": written(json!({}))}), pressed(5)];
+    let by_owner = [json!({"update_id": 1, "business_message": written(json!({"from": owner}))}), pressed(8)];
+    let unnamed = json!({"update_id": 1, "business_message": message(json!({"text": "hi"}))});
+    for off in [json!({}), json!({"business": "off"}), json!({"business": ""})] {
+        for update in by_customer.iter().chain(&by_owner).chain([&unnamed]) {
+            let reading = read_by(&bot(off.clone()), &update.to_string()).unwrap();
+            assert!(reading.arrivals.is_empty() && reading.from_bots.is_empty(), "{update}");
+            assert_eq!(reading.ignored, ["business_off"], "{update}");
+        }
+    }
+    let on = bot(json!({"business": "on"}));
+    for update in &by_owner {
+        let reading = read_by(&on, &update.to_string()).unwrap();
+        assert!(reading.arrivals.is_empty() && reading.from_bots.is_empty(), "{update}");
+        assert_eq!(reading.ignored, ["business_owner"], "{update}");
+    }
+    for update in &by_customer {
+        assert_eq!(read_by(&on, &update.to_string()).unwrap().arrivals.len(), 1, "{update}");
+    }
 }
 
 #[test]
@@ -174,9 +212,10 @@ fn the_message_that_opened_a_topic_is_answered_by_nobody() {
     let forum = json!({"id": -1002, "type": "supergroup", "title": "Forum", "is_forum": true});
     let root =
         json!({"message_id": 77, "from": {"id": 666, "is_bot": true}, "forum_topic_created": {"name": "t"}});
-    let told = arrival(json!({"text": "x", "chat": forum, "message_thread_id": 77, "is_topic_message": true,
+    let arrived =
+        arrival(json!({"text": "x", "chat": forum, "message_thread_id": 77, "is_topic_message": true,
         "reply_to_message": root}));
-    assert_eq!((told.event.reply_to_message_id, told.addressed), (None, false));
+    assert_eq!((arrived.event.reply_to_message_id, arrived.addressed), (None, false));
 }
 
 #[test]
@@ -185,7 +224,7 @@ fn an_anonymous_admin_is_a_person_and_a_forum_may_be_called_one() {
     let update = json!({"update_id": 1, "message": message(json!({"text": "x", "chat": chat,
         "from": {"id": 1_087_968_824, "is_bot": true, "first_name": "Group"}, "sender_chat": chat}))});
     let body = Bytes::from(update.to_string());
-    let verified = VerifiedBody { body, received: Moment::from_seconds(1) };
+    let verified = VerifiedRequest::fetched(body, Moment::from_seconds(1));
     let reading = normalize(&bot(json!({"forum_chat_type": "forum"})), &verified).unwrap();
     let source = &reading.arrivals[0].event.source;
     assert_eq!(source.user_id.as_ref().unwrap(), "1087968824");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::platform::{Arrival, Platform, Raw, Reading, VerifiedBody, once};
+use edge::platform::{Arrival, Platform, Reading, UnverifiedRequest, VerifiedRequest, once};
 use edge::{DeliveryResult, OpenedBot};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::{Discriminator, Seq};
@@ -32,8 +32,8 @@ impl Intake {
     }
 
     fn reads(&self, update: &Value) -> Reading {
-        let body = update.to_string().into();
-        let verified = VerifiedBody { body, received: Timepiece::wall().now() };
+        let body = update.to_string();
+        let verified = VerifiedRequest::fetched(body, Timepiece::wall().now());
         self.platform.normalize(&self.bot, verified).unwrap()
     }
 
@@ -68,6 +68,35 @@ async fn a_shared_bots_group_that_became_a_supergroup_still_reaches_its_agent() 
         assert_eq!(intake.takes(said(5, -7)).await, 0, "the old id leads nowhere");
         assert_eq!(intake.server.texts().await.len(), 2);
     }
+}
+
+#[tokio::test]
+async fn a_bare_command_in_a_group_is_for_the_bot_and_one_for_another_bot_is_not() {
+    let intake = Intake::of(false, Discriminator::Any).await;
+    let command = |update: i64, text: &str| {
+        let length = text.split(' ').next().unwrap().len();
+        json!({"update_id": update, "message": {"message_id": update, "text": text,
+            "entities": [{"type": "bot_command", "offset": 0, "length": length}],
+            "chat": {"id": -7, "type": "group", "title": "Inn"}, "from": {"id": 5, "first_name": "Ana"}}})
+    };
+    assert_eq!(intake.takes(command(1, "/status")).await, 1);
+    assert_eq!(intake.takes(command(2, "/ask why")).await, 1);
+    assert_eq!(intake.takes(command(3, "/status@other_bot")).await, 0);
+    assert_eq!(intake.server.texts().await, ["/status", "/ask why"]);
+}
+
+#[tokio::test]
+async fn events_that_share_a_key_are_one_entry() {
+    let intake = Intake::of(false, Discriminator::Any).await;
+    let mut taken = Vec::new();
+    for update in [1, 2] {
+        let mut reading = intake.reads(&said(update, -7));
+        reading.arrivals[0].other_dedups = vec!["-7:message".into()];
+        taken.push(intake.server.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
+    }
+    assert_eq!(taken[0], taken[1], "the second report is the first entry");
+    assert_eq!(intake.takes(said(3, -7)).await, 1, "without the key it is another");
+    assert_eq!(intake.server.texts().await.len(), 2);
 }
 
 #[tokio::test]
@@ -106,17 +135,19 @@ async fn the_names_of_files_at_telegram_are_kept_beside_the_event() {
 }
 
 /// A private message as Telegram's webhook brings it.
-pub(super) fn delivered(update: i64, chat: i64) -> Raw {
+pub(super) fn delivered(update: i64, chat: i64) -> UnverifiedRequest {
     let body = json!({"update_id": update, "message": {"message_id": update, "text": format!("message {update}"),
         "chat": {"id": chat, "type": "private", "first_name": "Ana"}, "from": {"id": chat, "first_name": "Ana"}}});
     let mut headers = HeaderMap::new();
     headers.insert("x-telegram-bot-api-secret-token", HeaderValue::from_static(actors::WEBHOOK_SECRET));
-    Raw {
+    UnverifiedRequest {
         method: Method::POST,
+        door: String::new(),
         query: String::new(),
         headers,
         body: body.to_string().into(),
         received: Timepiece::wall().now(),
+        server_url: "http://127.0.0.1:7678".into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use edge::OpenedBot;
-use edge::platform::{Platform, VerifiedBody};
+use edge::platform::{Platform, VerifiedRequest};
 use ledger::{Discriminator, Seq, ShownPrompt};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::{Metadata, PromptKind, PromptOption, RenameGuard};
@@ -192,7 +192,7 @@ impl Asked {
             "from": {"id": 5, "first_name": "Ana"},
             "message": {"message_id": message, "text": "sure?", "from": {"id": 42, "is_bot": true, "first_name": "posty"},
                 "chat": {"id": chat, "type": "private", "first_name": "Ana"}}}});
-        let verified = VerifiedBody { body: update.to_string().into(), received: Timepiece::wall().now() };
+        let verified = VerifiedRequest::fetched(update.to_string(), Timepiece::wall().now());
         let reading = self.platform.normalize(&self.bot, verified).unwrap();
         self.server.intake().take(&self.platform, &self.bot, reading, None).await.unwrap().entries.len()
     }
@@ -294,7 +294,7 @@ async fn a_topic_that_somebody_renamed_is_no_longer_the_agents_to_rename() {
         let edited = json!({"update_id": update, "message": {"message_id": update, "message_thread_id": 3,
             "is_topic_message": true, "forum_topic_edited": {"name": name}, "from": {"id": 5, "first_name": "Ana"},
             "chat": {"id": -7, "type": "supergroup", "is_forum": true, "title": "Inn"}}});
-        let verified = VerifiedBody { body: edited.to_string().into(), received: Timepiece::wall().now() };
+        let verified = VerifiedRequest::fetched(edited.to_string(), Timepiece::wall().now());
         let reading = asked.platform.normalize(&asked.bot, verified).unwrap();
         let taken = asked.server.intake().take(&asked.platform, &asked.bot, reading, None).await.unwrap();
         assert!(taken.entries.is_empty());
@@ -312,7 +312,7 @@ async fn unaddressed_messages_of_a_group_accompany_the_next_one_for_the_agent_an
         };
         let update = json!({"update_id": update, "message": {"message_id": update, "text": text, "entities": entities,
             "chat": {"id": -7, "type": "supergroup", "title": "Inn"}, "from": {"id": who, "first_name": "Ana"}}});
-        let verified = VerifiedBody { body: update.to_string().into(), received: Timepiece::wall().now() };
+        let verified = VerifiedRequest::fetched(update.to_string(), Timepiece::wall().now());
         let reading = asked.platform.normalize(&asked.bot, verified).unwrap();
         asked.server.intake().take(&asked.platform, &asked.bot, reading, None).await.unwrap().entries.len()
     };

@@ -16,7 +16,7 @@ use super::test_server::TestServer;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nnot really a picture";
 
-async fn stores(server: &TestServer, name: &str, mime: &str, content: impl Into<Bytes>) -> StoredMedia {
+pub async fn stores(server: &TestServer, name: &str, mime: &str, content: impl Into<Bytes>) -> StoredMedia {
     let store: MediaStore = server.relay.media().clone();
     let mut writer = store.begin(&"ten_1".into(), &server.agent, None).await.unwrap();
     writer.write(content.into()).await.unwrap();
@@ -152,8 +152,7 @@ async fn parts_of_an_album_carry_its_id() {
         "message_id": 3, "date": 1, "chat": {"id": 5, "type": "private"}, "from": {"id": 5, "first_name": "A", "is_bot": false},
         "media_group_id": "1234", "photo": [{"file_id": "f", "width": 1, "height": 1}]
     }});
-    let body =
-        edge::platform::VerifiedBody { body: update.to_string().into(), received: fixture.clock.now() };
+    let body = edge::platform::VerifiedRequest::fetched(update.to_string(), fixture.clock.now());
     let reading = fixture.telegram.normalize(&fixture.bot, body).unwrap();
     assert_eq!(reading.arrivals[0].album.as_deref(), Some("1234"));
     assert_eq!(reading.arrivals[0].references, ["telegram:file:f"]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::platform::Platform;
+use edge::{EventFeed, keep_open};
 use posthouse_time::{Moment, Timepiece};
 use serde_json::json;
 use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
@@ -24,8 +24,11 @@ impl Poller {
         bot.settings.insert("mode".to_owned(), json!("poll"));
         let (telegram, intake, stop) = (fixture.telegram.clone(), server.intake(), CancellationToken::new());
         let task = tokio::spawn({
-            let stop = stop.clone();
-            async move { telegram.fetch(Arc::new(bot), intake, stop).await }
+            let (stop, feeds, clock) = (stop.clone(), server.ledger.event_feeds(), fixture.clock.clone());
+            async move {
+                let feed = EventFeed::open(Arc::new(bot), intake, feeds, stop).await.unwrap();
+                keep_open(&telegram, feed, &clock).await;
+            }
         });
         Poller { stop, task }
     }

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use edge::platform::{EventDelivery, Platform};
+use edge::platform::{EventDelivery, Platform, VerifiedRequest};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::json;
@@ -53,17 +53,20 @@ async fn door() -> (String, mpsc::UnboundedReceiver<HeaderMap>) {
 async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
     let Fixture { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     let (url, mut calls) = door().await;
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(()));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(()));
     let headers = tokio::time::timeout(LONG, calls.recv()).await.unwrap().unwrap();
     assert_eq!(headers["x-telegram-bot-api-secret-token"], WEBHOOK_SECRET);
     assert!(stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
 
     bot.settings.insert("mode".to_owned(), json!("poll"));
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Fetched));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(()));
+    assert_eq!(telegram.delivery(&bot, Some(&url)), EventDelivery::Polling);
     // A server that cannot be called polls, whatever the bot's mode is.
     bot.settings.insert("mode".to_owned(), json!("webhook"));
-    assert_eq!(telegram.register(&bot, None).await, Ok(EventDelivery::Fetched));
+    assert_eq!(telegram.register(&bot, None).await, Ok(()));
+    assert_eq!(telegram.delivery(&bot, None), EventDelivery::Polling);
+    assert_eq!(telegram.delivery(&bot, Some(&url)), EventDelivery::Webhook);
     stand_in.inject(Injection::text(5, "kept until asked for")).unwrap();
     assert_eq!(stand_in.deliveries(None).pending, 1);
 }
@@ -88,10 +91,8 @@ async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
             .inject(Injection::update(json!({"callback_query": {"id": id, "from": {"id": 5}, "data": "yes",
                 "message": {"message_id": 1, "chat": {"id": 5, "type": "private"}}}})))
             .unwrap();
-        let verified = edge::platform::VerifiedBody {
-            body: pressed.update.to_string().into(),
-            received: posthouse_time::Moment::default(),
-        };
+        let verified =
+            VerifiedRequest::fetched(pressed.update.to_string(), posthouse_time::Moment::default());
         let mut reading = telegram.normalize(&bot, verified).unwrap();
         telegram.acknowledge_interaction(&bot, reading.interaction_acks.pop().unwrap()).await;
         let answers = Filter { kinds: vec![RowKind::CallbackAnswered], ..Filter::default() };

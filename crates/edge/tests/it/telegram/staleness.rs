@@ -31,4 +31,16 @@ async fn the_sender_of_a_message_that_expired_is_told() {
     let both = eventually("the other sender is told", async || told(5) && told(6));
     fixture.clock.wind_until(Duration::from_secs(15), both).await;
     assert!(server.texts().await.is_empty());
+    // Each notice is a recorded use of the bot for the agent and the message that it is about.
+    let recorded = async || {
+        let uses = server.ledger.capability_uses().credential_uses(&server.agent, None, 10).await.unwrap();
+        uses.len() == 2
+            && uses.iter().all(|one| {
+                one.kind.as_str() == "telegram.bot"
+                    && one.called.as_deref() == Some("sendMessage")
+                    && one.outcome.as_deref() == Some("ok")
+                    && one.entry.is_some()
+            })
+    };
+    eventually("both uses are recorded", recorded).await;
 }

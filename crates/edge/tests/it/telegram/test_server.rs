@@ -59,6 +59,16 @@ impl TestServer {
         TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
     }
 
+    /// A server with this platform, whose bot is shared. No place is routed to the agent.
+    pub async fn with_shared_bot(
+        bot: &OpenedBot,
+        clock: &Timepiece,
+        platform: Arc<dyn Platform>,
+    ) -> TestServer {
+        let (config, nowhere) = (relay::Config::default(), Discriminator::Chat("nowhere".into()));
+        TestServer::build(bot, nowhere, PrincipalPolicy::Any, clock, config, vec![platform]).await
+    }
+
     async fn build(
         bot: &OpenedBot,
         discriminator: Discriminator,
@@ -139,11 +149,30 @@ impl TestServer {
             vault: vault.clone(),
             relay: relay.clone(),
             dead_bots: ledger.dead_bots(),
+            event_feeds: ledger.event_feeds(),
+            person_chats: ledger.person_chats(),
             timepiece: clock.clone(),
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
         TestServer { ledger, vault, agent, identity, relay, edge, media_folder }
+    }
+
+    /// The edge as a restart of the server builds it.
+    pub fn new_edge(&self, clock: &Timepiece, platforms: Vec<Arc<dyn Platform>>) -> Edge {
+        Edge::new(edge::Parts {
+            prompts: self.ledger.prompts(),
+            threads: self.ledger.threads(),
+            identity: self.identity.clone(),
+            vault: self.vault.clone(),
+            relay: self.relay.clone(),
+            dead_bots: self.ledger.dead_bots(),
+            event_feeds: self.ledger.event_feeds(),
+            person_chats: self.ledger.person_chats(),
+            timepiece: clock.clone(),
+            platforms,
+            public_url: "http://127.0.0.1:7678".to_owned(),
+        })
     }
 
     pub fn edge(&self) -> &Edge {

@@ -198,6 +198,8 @@ impl TestServer {
             vault,
             relay: relay.clone(),
             dead_bots: ledger.dead_bots(),
+            event_feeds: ledger.event_feeds(),
+            person_chats: ledger.person_chats(),
             timepiece: clock.clone(),
             platforms: vec![web.clone()],
             public_url: "http://127.0.0.1:7678".to_owned(),

@@ -5,7 +5,6 @@ use posthouse_wire::cron::FireProof;
 use posthouse_wire::{InstanceId, JobId};
 use rusqlite::{Connection, params};
 
-use super::super::usage::count_for_agent;
 use super::history::{self, NewLine};
 use super::job_counts::JobCounts;
 use super::revive;
@@ -79,15 +78,13 @@ pub(in crate::sqlite) fn cancel_all(
     instance: &InstanceId,
     now: Moment,
 ) -> rusqlite::Result<()> {
-    let cancelled = db
-        .prepare_cached(
-            "INSERT INTO fires (at, instance, job, schedule, fire_at, what, counted, number)
-         SELECT ?2, instance, job, schedule, fire_at, ?3, ledger_time(),
-           row_number() OVER (ORDER BY key) + coalesce((SELECT max(number) FROM fires WHERE instance = ?1), 0)
+    db.prepare_cached(
+        "INSERT INTO fires (at, instance, job, schedule, fire_at, what, counted, number)
+         SELECT ?2, instance, job, schedule, fire_at, ?3, ledger_time(), counted_fire(?1,
+           row_number() OVER (ORDER BY key) + coalesce((SELECT max(number) FROM fires WHERE instance = ?1), 0))
          FROM arms WHERE instance = ?1 ORDER BY key",
-        )?
-        .execute(params![instance.as_str(), now.millis(), ArmFate::Cancelled.word()])?;
-    count_for_agent(db, instance.as_str(), 0, [0, 0, cancelled as i64])?;
+    )?
+    .execute(params![instance.as_str(), now.millis(), ArmFate::Cancelled.word()])?;
     db.prepare_cached("DELETE FROM arms WHERE instance = ?1")?.execute([instance.as_str()]).map(drop)
 }
 

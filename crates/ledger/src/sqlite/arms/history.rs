@@ -6,7 +6,6 @@ use posthouse_time::Moment;
 use posthouse_wire::ScheduleId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::super::usage::count_for_agent;
 use super::rows::PendingArm;
 use crate::arms::{FireAttempt, FireLine};
 
@@ -20,7 +19,7 @@ pub(super) const MANUAL: &str = "manual";
 const INSERT: &str = "INSERT INTO fires
        (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted, number)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time(),
-       1 + coalesce((SELECT max(number) FROM fires WHERE instance = ?2), 0))";
+       counted_fire(?2, 1 + coalesce((SELECT max(number) FROM fires WHERE instance = ?2), 0)))";
 
 /// A row to be written.
 pub(super) struct NewLine<'a> {
@@ -105,21 +104,22 @@ impl<'a> NewLine<'a> {
         if self.unsaid {
             return Ok(());
         }
-        db.prepare_cached(INSERT)?.execute(params![
-            self.at.millis(),
-            self.instance,
-            self.job,
-            self.schedule,
-            self.fire_at,
-            self.what,
-            self.status,
-            self.error,
-            self.late_ms,
-            self.next_us,
-            self.dedup,
-            self.held,
-        ])?;
-        count_for_agent(db, self.instance, 0, [0, 0, 1])
+        db.prepare_cached(INSERT)?
+            .execute(params![
+                self.at.millis(),
+                self.instance,
+                self.job,
+                self.schedule,
+                self.fire_at,
+                self.what,
+                self.status,
+                self.error,
+                self.late_ms,
+                self.next_us,
+                self.dedup,
+                self.held,
+            ])
+            .map(drop)
     }
 }
 
@@ -272,6 +272,13 @@ mod tests {
         db.create_scalar_function("ledger_time", 0, rusqlite::functions::FunctionFlags::SQLITE_UTF8, |_| {
             Ok(0_i64)
         })
+        .unwrap();
+        db.create_scalar_function(
+            "counted_fire",
+            2,
+            rusqlite::functions::FunctionFlags::SQLITE_UTF8,
+            |row| row.get::<i64>(1),
+        )
         .unwrap();
         let mut compiled_again = 0;
         for number in 0..5_i64 {

@@ -15,7 +15,8 @@ pub(super) const ARM: &str =
        state, attempts,
        CASE WHEN attempts > 0 AND abs(wall_time_at(retry_at) * 1000 - next_us) > 1000000
          THEN wall_time_at(retry_at) * 1000 ELSE next_us END,
-       last_status, last_error, arms.created, wall_time_at(failing_since), poked,
+       last_status, last_error, arms.created,
+       CASE WHEN failing_since IS NOT NULL THEN wall_time_at(failing_since) END, poked,
        bell
      FROM arms LEFT JOIN instances ON instances.id = arms.instance";
 
@@ -92,7 +93,7 @@ impl PendingArm {
     pub fn of_job(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
-               wall_time_at(retry_at)
+               CASE WHEN retry_at IS NOT NULL THEN wall_time_at(retry_at) END
              FROM arms WHERE instance = ?1 AND job = ?2",
         )?
         .query_row([instance, job], Self::read)
@@ -102,7 +103,7 @@ impl PendingArm {
     pub fn of_key(db: &Connection, key: ArmKey) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
-               wall_time_at(retry_at)
+               CASE WHEN retry_at IS NOT NULL THEN wall_time_at(retry_at) END
              FROM arms WHERE key = ?1",
         )?
         .query_row([key.0], Self::read)

@@ -52,7 +52,7 @@ impl Sqlite {
         let lock = self.indexes.catching_up(tenant.as_str());
         let Ok(_alone) = lock.try_lock() else { return };
         if let Err(fault) = self.add_batch(tenant).await {
-            tracing::warn!(%fault, "cannot add data to its index");
+            tracing::warn!(%fault, "cannot add entries to the search index of a tenant");
         }
     }
 
@@ -62,7 +62,7 @@ impl Sqlite {
             None => match self.indexes.state(tenant.as_str()).await? {
                 IndexAnswer::Done(state) if self.is_of_this_ledger(state).await? => state.indexed,
                 IndexAnswer::Done(_) => {
-                    tracing::warn!(%tenant, "an index of data is not of this ledger and is made again");
+                    tracing::warn!(%tenant, "the search index of a tenant belongs to another ledger and is rebuilt");
                     self.indexes.reset(tenant.as_str()).await?;
                     0
                 }

@@ -1,4 +1,4 @@
-//! The index of one tenant: a SQLite file with an FTS5 table.
+//! Search index of one tenant: a SQLite file with an FTS5 table.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +7,10 @@ use posthouse_time::Timepiece;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
 use super::IndexAnswer;
+use super::bm25::TextSums;
+use super::rare_word::{RareWordTexts, rare_word_texts};
+use super::tokenizer::Tokenizer;
+use super::word_counts::WordCounts;
 use crate::Fault;
 use crate::data::summary_of;
 
@@ -17,8 +21,11 @@ const FORMAT: i64 = 1;
 const SEARCH_TIME: Duration = Duration::from_secs(5);
 /// Steps of SQLite's virtual machine between two looks at the clock.
 const STEPS: i32 = 20_000;
-/// Expired entries that are removed from the index at a time.
-const A_FEW: u32 = 200;
+/// Expired entries that are removed from the index at a time, at most.
+const A_FEW: u32 = 1_000;
+/// Expired entries are removed once they are one in this many of all entries. A removal invalidates the counts of
+/// words, so it must not happen at every search.
+const EXPIRED_PART: i64 = 1_000;
 
 /// `texts` has no copy of the texts. It has both columns, like the table of the reference runtime, so scores are the
 /// same as there.
@@ -73,6 +80,8 @@ pub(in super::super) struct IndexState {
 pub(in super::super) struct IndexSearch {
     /// An FTS5 expression. None: the newest.
     pub expression: Option<String>,
+    /// The words, if the expression requires all of them and their texts may be scored one by one.
+    pub words: Option<Vec<String>>,
     /// A JSON list of tags, any of which an entry must have.
     pub any_tag: Option<String>,
     pub before: Option<i64>,
@@ -88,9 +97,11 @@ pub(in super::super) struct IndexHit {
 
 pub(in super::super) enum IndexHits {
     Hits(Vec<IndexHit>),
+    /// One of the words is so rare that it is faster to score the texts that have it.
+    RareWord(RareWordTexts),
     BadExpression(String),
     TooSlow,
-    /// The index was closed after it was brought up to date, so it has to be looked at again.
+    /// The index was closed after it was brought up to date, so the search has to start again.
     Closed,
 }
 
@@ -100,11 +111,13 @@ pub(super) struct TenantIndex {
     file: Option<PathBuf>,
     db: Option<Connection>,
     indexed: Option<i64>,
+    word_counts: WordCounts,
 }
 
 impl TenantIndex {
     pub fn new(folder: Option<&Path>, tenant: &str) -> Self {
-        Self { file: folder.map(|folder| folder.join(file_name(tenant))), db: None, indexed: None }
+        let file = folder.map(|folder| folder.join(file_name(tenant)));
+        Self { file, db: None, indexed: None, word_counts: WordCounts::default() }
     }
 
     /// The number of the last entry, if the index is open.
@@ -121,11 +134,11 @@ impl TenantIndex {
             Ok(done) => Ok(IndexAnswer::Done(done)),
             Err(error) => {
                 // After an error it is uncertain how far the index is.
-                (self.db, self.indexed) = (None, None);
+                self.close();
                 if !is_damaged(&error) {
                     return Err(error.into());
                 }
-                tracing::warn!(%error, file = ?self.file, "an index of data is damaged and is made again");
+                tracing::warn!(%error, file = ?self.file, "the search index of a tenant is damaged and is rebuilt");
                 self.remove().map_err(Fault::from)?;
                 Ok(IndexAnswer::Lost)
             }
@@ -146,8 +159,13 @@ impl TenantIndex {
         self.state().map(drop)
     }
 
-    pub fn remove(&mut self) -> rusqlite::Result<()> {
+    fn close(&mut self) {
         (self.db, self.indexed) = (None, None);
+        self.word_counts.clear();
+    }
+
+    pub fn remove(&mut self) -> rusqlite::Result<()> {
+        self.close();
         let Some(file) = &self.file else { return Ok(()) };
         for end in ["", "-wal", "-shm", "-journal"] {
             let mut name = file.as_os_str().to_owned();
@@ -180,26 +198,41 @@ impl TenantIndex {
                 .prepare_cached("UPDATE state SET indexed = ?1, last_id = ?2")?
                 .execute(params![seq, id])?;
         }
-        remove_expired(&together, now)?;
+        let removed = remove_expired(&together, now)?;
         together.commit()?;
         self.indexed = Some(last.0);
+        if removed {
+            self.word_counts.clear();
+        }
         Ok(last.0)
     }
 
-    pub fn search(&mut self, search: &IndexSearch, timepiece: &Timepiece) -> rusqlite::Result<IndexHits> {
-        if self.indexed.is_none() {
-            return Ok(IndexHits::Closed);
-        }
+    pub fn search(
+        &mut self,
+        search: &IndexSearch,
+        tokenizer: &Tokenizer,
+        timepiece: &Timepiece,
+    ) -> rusqlite::Result<IndexHits> {
+        let Some(indexed) = self.indexed else { return Ok(IndexHits::Closed) };
+        let mut word_counts = std::mem::take(&mut self.word_counts);
         let db = self.open()?;
         let (clock, start) = (timepiece.clone(), timepiece.instant());
         db.progress_handler(STEPS, Some(move || clock.instant().since(start) > SEARCH_TIME))?;
-        let found = match &search.expression {
-            Some(expression) => best(db, expression, search),
-            None => newest(db, search),
+        let found = match (&search.expression, &search.words) {
+            (Some(expression), Some(words)) => {
+                match rare_word_texts(db, &mut word_counts, tokenizer, words, search, indexed) {
+                    Ok(Some(texts)) => Ok(IndexHits::RareWord(texts)),
+                    Ok(None) => best(db, expression, search).map(IndexHits::Hits),
+                    Err(error) => Err(error),
+                }
+            }
+            (Some(expression), None) => best(db, expression, search).map(IndexHits::Hits),
+            (None, _) => newest(db, search).map(IndexHits::Hits),
         };
         db.progress_handler(0, None::<fn() -> bool>)?;
+        self.word_counts = word_counts;
         match found {
-            Ok(hits) => Ok(IndexHits::Hits(hits)),
+            Ok(hits) => Ok(hits),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
                 Ok(IndexHits::TooSlow)
             }
@@ -273,38 +306,57 @@ fn add_row(db: &Connection, row: &IndexRow) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes entries that have expired by both clocks, so that they no longer count in scores.
-fn remove_expired(db: &Connection, now: PruneTimes) -> rusqlite::Result<()> {
+/// Removes entries that have expired by both clocks, so that they no longer count in scores. In a large index it waits
+/// until enough have expired. Returns whether it has removed any.
+fn remove_expired(db: &Connection, now: PruneTimes) -> rusqlite::Result<bool> {
     let expired: Vec<(i64, Option<String>)> = db
         .prepare_cached(
             "SELECT seq, tags FROM expiring WHERE ends < ?1 AND expires < ?2 ORDER BY ends LIMIT ?3",
         )?
         .query_map(params![now.ledger, now.wall, A_FEW], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
+    let enough = TextSums::read(db)?.map_or(1, |sums| sums.texts / EXPIRED_PART).clamp(1, A_FEW.into());
+    if i64::try_from(expired.len()).unwrap_or(i64::MAX) < enough {
+        return Ok(false);
+    }
     for (seq, tags) in expired {
         db.prepare_cached("DELETE FROM texts WHERE rowid = ?1")?.execute([seq])?;
         db.prepare_cached("DELETE FROM tags WHERE seq = ?1 AND tag IN (SELECT value FROM json_each(?2))")?
             .execute(params![seq, tags])?;
         db.prepare_cached("DELETE FROM expiring WHERE seq = ?1")?.execute([seq])?;
     }
-    Ok(())
+    Ok(true)
+}
+
+impl IndexSearch {
+    /// The condition on tags and expiry, with the parameters ?1 and ?2 that [`IndexSearch::tags_and_now`] returns.
+    pub(super) fn condition(&self) -> &'static str {
+        match self.any_tag {
+            Some(_) => {
+                "EXISTS (SELECT 1 FROM tags WHERE seq = texts.rowid AND tag IN (SELECT value FROM json_each(?1)))
+                 AND NOT EXISTS (SELECT 1 FROM expiring WHERE seq = texts.rowid AND expires <= ?2)"
+            }
+            None => {
+                "?1 IS NULL
+                 AND NOT EXISTS (SELECT 1 FROM expiring WHERE seq = texts.rowid AND expires <= ?2)"
+            }
+        }
+    }
+
+    pub(super) fn tags_and_now(&self) -> (&Option<String>, i64) {
+        (&self.any_tag, self.now)
+    }
 }
 
 /// The best entries by BM25. Of equal ones, the newer comes first.
 fn best(db: &Connection, expression: &str, search: &IndexSearch) -> rusqlite::Result<Vec<IndexHit>> {
-    let tagged = match search.any_tag {
-        Some(_) => {
-            "AND EXISTS (SELECT 1 FROM tags WHERE seq = texts.rowid AND tag IN (SELECT value FROM json_each(?4)))"
-        }
-        None => "AND ?4 IS NULL",
-    };
+    let (tags, now) = search.tags_and_now();
     db.prepare_cached(&format!(
-        "SELECT rowid, bm25(texts) AS score FROM texts
-         WHERE texts MATCH ?1 {tagged}
-           AND NOT EXISTS (SELECT 1 FROM expiring WHERE seq = texts.rowid AND expires <= ?2)
-         ORDER BY score, rowid DESC LIMIT ?3"
+        "SELECT rowid, bm25(texts) AS score FROM texts WHERE {} AND texts MATCH ?3
+         ORDER BY score, rowid DESC LIMIT ?4",
+        search.condition()
     ))?
-    .query_map(params![expression, search.now, search.limit, search.any_tag], |row| {
+    .query_map(params![tags, now, expression, search.limit], |row| {
         Ok(IndexHit { seq: row.get(0)?, score: row.get(1)? })
     })?
     .collect()

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Row};
@@ -29,18 +30,26 @@ const PROGRAM: &str = "client:";
 pub(in crate::sqlite) struct InboxCounts(Mutex<UnreadCounts>);
 
 struct UnreadCounts {
-    inboxes: HashMap<Arc<str>, InboxContent>,
+    /// By agent. We choose these ids, so a fast hasher is safe. Others choose the chats and senders below.
+    inboxes: HashMap<Arc<str>, InboxContent, RandomState>,
     /// Changes by the open transaction.
     changes: Vec<(Arc<str>, Unread)>,
 }
 
 /// The content of one inbox.
-#[derive(Default)]
 struct InboxContent {
+    /// The agent, as the key of this inbox.
+    of: Arc<str>,
     all: Unread,
     /// By chat and by sender. It is counted only once the inbox holds so much that one of them could exceed
     /// its share. That never happens while the agent keeps up.
     by_holder: Option<HashMap<String, Unread>>,
+}
+
+impl InboxContent {
+    fn new(of: &Arc<str>, all: Unread) -> Self {
+        Self { of: Arc::clone(of), all, by_holder: None }
+    }
 }
 
 /// One unread entry, as the triggers and the first count see it.
@@ -67,7 +76,12 @@ impl InboxCounts {
 
     /// The reason why there is no room for this entry, if there is none. An inbox or a sender with nothing
     /// unread can always add one entry.
-    pub fn refusal(&self, db: &Connection, append: &Append) -> rusqlite::Result<Option<LimitReached>> {
+    pub fn refusal(
+        &self,
+        db: &Connection,
+        append: &Append,
+        sender: Option<&str>,
+    ) -> rusqlite::Result<Option<LimitReached>> {
         let mut counts = self.0.lock();
         let Some(held) = counts.inboxes.get_mut(append.to.as_str()) else { return Ok(None) };
         let size = append.size();
@@ -88,14 +102,7 @@ impl InboxCounts {
             Some(by_holder) => by_holder,
             none => none.insert(count_holders(db, append.to.as_str())?),
         };
-        let sender = append.sender.as_ref().map(sender);
-        let entry = UnreadEntryRow {
-            size,
-            platform: append.platform.as_str(),
-            bot: append.bot.as_str(),
-            chat: append.chat.as_str(),
-            sender: sender.as_deref(),
-        };
+        let entry = UnreadEntryRow::new(append, sender);
         let over = entry.holders().into_iter().flatten().any(|(holder, parts)| {
             let share = InboxLimits {
                 entries: (entries / PARTS * parts).max(1),
@@ -111,16 +118,8 @@ impl InboxCounts {
     }
 
     /// Counts an entry that was appended in the open transaction.
-    pub fn appended(&self, append: &Append) {
-        let sender = append.sender.as_ref().map(sender);
-        let entry = UnreadEntryRow {
-            size: append.size(),
-            platform: append.platform.as_str(),
-            bot: append.bot.as_str(),
-            chat: append.chat.as_str(),
-            sender: sender.as_deref(),
-        };
-        self.0.lock().change(1, append.to.as_str(), &entry);
+    pub fn appended(&self, append: &Append, sender: Option<&str>) {
+        self.0.lock().change(1, append.to.as_str(), &UnreadEntryRow::new(append, sender));
     }
 
     /// Counts an entry that was acknowledged in the open transaction.
@@ -145,7 +144,7 @@ impl InboxCounts {
         let counted = count_inboxes(db)?;
         let counts = self.0.lock();
         assert_eq!(counts.inboxes.len(), counted.len(), "inboxes with something unread");
-        for (inbox, InboxContent { all, by_holder }) in &counts.inboxes {
+        for (inbox, InboxContent { all, by_holder, .. }) in &counts.inboxes {
             assert_eq!(Some(*all), counted.get(inbox).map(|held| held.all), "unread of {inbox}");
             if let Some(by_holder) = by_holder {
                 assert_eq!(*by_holder, count_holders(db, inbox)?, "unread of {inbox} by chat and sender");
@@ -162,7 +161,8 @@ impl InboxCounts {
         let mut counts = self.0.lock();
         let changes = std::mem::take(&mut counts.changes);
         for (inbox, change) in &changes {
-            let held = counts.inboxes.entry(Arc::clone(inbox)).or_default();
+            let inbox = counts.inboxes.entry(Arc::clone(inbox));
+            let held = inbox.or_insert_with_key(|of| InboxContent::new(of, Unread::default()));
             held.all.entries -= change.entries;
             held.all.bytes -= change.bytes;
             // It is counted again when it is needed next.
@@ -193,11 +193,14 @@ impl UnreadCounts {
 
     fn change(&mut self, sign: i64, instance: &str, entry: &UnreadEntryRow<'_>) {
         let change = Unread { entries: sign, bytes: sign * entry.size };
-        let inbox = match self.inboxes.get_key_value(instance) {
-            Some((inbox, _)) => Arc::clone(inbox),
-            None => Arc::from(instance),
+        let held = match self.inboxes.get_mut(instance) {
+            Some(held) => held,
+            None => self
+                .inboxes
+                .entry(Arc::from(instance))
+                .or_insert_with_key(|of| InboxContent::new(of, Unread::default())),
         };
-        let held = self.inboxes.entry(Arc::clone(&inbox)).or_default();
+        let inbox = Arc::clone(&held.of);
         add(&mut held.all, change);
         if let Some(by_holder) = &mut held.by_holder {
             for (holder, _) in entry.holders().into_iter().flatten() {
@@ -211,7 +214,17 @@ impl UnreadCounts {
     }
 }
 
-impl UnreadEntryRow<'_> {
+impl<'a> UnreadEntryRow<'a> {
+    fn new(append: &'a Append, sender: Option<&'a str>) -> Self {
+        Self {
+            size: append.size(),
+            platform: append.platform.as_str(),
+            bot: append.bot.as_str(),
+            chat: append.chat.as_str(),
+            sender,
+        }
+    }
+
     /// The chat and the sender that hold it, and the parts of the inbox that each may hold.
     fn holders(&self) -> [Option<(String, i64)>; 2] {
         let UnreadEntryRow { platform, bot, chat, sender, .. } = self;
@@ -251,13 +264,12 @@ fn add(held: &mut Unread, change: Unread) {
     held.bytes += change.bytes;
 }
 
-fn count_inboxes(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, InboxContent>> {
+fn count_inboxes(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, InboxContent, RandomState>> {
     db.prepare("SELECT instance, count(*), sum(size) FROM entries WHERE fate IS NULL GROUP BY instance")?
         .query_map([], |row| {
-            Ok((
-                row.get::<_, String>(0)?.into(),
-                InboxContent { all: super::unread(row, 1)?, by_holder: None },
-            ))
+            let of: Arc<str> = row.get::<_, String>(0)?.into();
+            let content = InboxContent::new(&of, super::unread(row, 1)?);
+            Ok((of, content))
         })?
         .collect()
 }
@@ -290,8 +302,8 @@ fn unended<'a>(row: &'a Row<'_>) -> rusqlite::Result<UnreadEntryRow<'a>> {
 /// The stored form of a sender.
 pub(super) fn sender(sender: &Sender) -> String {
     match sender {
-        Sender::Person(person) => format!("{PERSON}{person}"),
-        Sender::Program(client) => format!("{PROGRAM}{client}"),
+        Sender::Person(person) => [PERSON, person].concat(),
+        Sender::Program(client) => [PROGRAM, client.as_str()].concat(),
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn waiting(db: &Connection, tenant: &TenantId, at_most: u32) -> rusql
 
 /// The clock decides that the time has come. A delivery that was started before is started again only if the
 /// result was never reported.
-pub(super) fn bring_up(
+pub(super) fn start_scheduled(
     db: &Connection,
     key: ReceiptKey,
     lease_until: Moment,

@@ -9,7 +9,7 @@ use crate::receipts::{NewReply, REPLIES, REPLY_BYTES, ReceiptKey, ReplyKind, Sto
 /// The receipt that a reply in a conversation belongs to. That is the receipt of the entry it names, if the
 /// entry belongs to this agent and this conversation. Otherwise it is the current receipt of the
 /// conversation.
-pub(super) fn spoken_of(
+pub(super) fn receipt_of_reply(
     db: &Connection,
     by: &InstanceId,
     chat: &ChatId,
@@ -86,7 +86,7 @@ pub(in crate::sqlite) fn unfinished(
     chat: &ChatId,
     to: Option<&EntryId>,
 ) -> rusqlite::Result<Option<UnfinishedReply>> {
-    let Some(receipt) = spoken_of(db, by, chat, to)? else { return Ok(None) };
+    let Some(receipt) = receipt_of_reply(db, by, chat, to)? else { return Ok(None) };
     db.prepare_cached(UNFINISHED)?
         .query_row([receipt.0], |row| {
             Ok(UnfinishedReply {

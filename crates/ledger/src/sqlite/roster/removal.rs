@@ -8,7 +8,7 @@ use super::rows::removed;
 use super::unrouting;
 use crate::Owner;
 use crate::roster::{BotRef, Removed};
-use crate::sqlite::{arms, data, receipts, skill_approval, skills, tokens};
+use crate::sqlite::{arms, data, receipts, skill_approval, skill_runs, skills, tokens};
 
 /// Removes a tenant that has no agents.
 pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusqlite::Result<Removed> {
@@ -36,6 +36,7 @@ pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusq
     db.execute("DELETE FROM tenant_limits WHERE tenant = ?1", [id.as_str()])?;
     skills::remove_all(db, id)?;
     skill_approval::remove_all(db, id)?;
+    skill_runs::remove_all(db, id)?;
     data::remove_all_later(db, id)?;
     db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
 }
@@ -118,9 +119,13 @@ pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite:
         "places",
         "credentials",
         "dead_bots",
+        "feed_cursors",
+        "event_aliases",
+        "person_chats",
         "prompts",
         "made_threads",
         "command_manifests",
+        "registered_commands",
     ];
     for table in tables {
         db.execute(&format!("DELETE FROM {table} WHERE platform = ?1 AND bot = ?2"), key)?;

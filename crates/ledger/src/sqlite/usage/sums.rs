@@ -1,8 +1,8 @@
 //! The sums themselves, in memory: what each tenant stores, its limit, and the changes of the open transaction.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use rusqlite::{Connection, Row};
 
 use super::agent_media::AgentMedia;
@@ -85,11 +85,11 @@ impl StorageUse {
 impl Sums {
     pub fn read(db: &Connection) -> rusqlite::Result<Self> {
         let mut sums = Sums {
-            tenants: HashMap::new(),
-            tenant_of: HashMap::new(),
+            tenants: HashMap::default(),
+            tenant_of: HashMap::default(),
             totals: StorageUse::default(),
             agent_media: AgentMedia::read(db)?,
-            changes: HashMap::new(),
+            changes: HashMap::default(),
             inserted: Vec::new(),
             default_limit: TENANT_BYTES,
             default_media_limit: MEDIA_BYTES,

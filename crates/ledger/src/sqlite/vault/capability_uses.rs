@@ -37,9 +37,15 @@ impl CapabilityUses for Sqlite {
         .await
     }
 
-    async fn end_use(&self, number: i64, called: &str, outcome: &str) -> Result<(), Fault> {
+    async fn end_use(
+        &self,
+        tenant: &TenantId,
+        number: i64,
+        called: &str,
+        outcome: &str,
+    ) -> Result<(), Fault> {
         let (called, outcome) = (called.to_owned(), outcome.to_owned());
-        self.write(move |db| {
+        self.write_for(owner(tenant), move |db| {
             db.prepare_cached("UPDATE capability_uses SET called = ?2, outcome = ?3 WHERE seq = ?1")?
                 .execute(params![number, called, outcome])
                 .map(drop)
@@ -162,10 +168,11 @@ mod tests {
         for number in 0..30 {
             clock.wind(std::time::Duration::from_secs(1));
             let is_own = number % 7 == 0;
+            let agent = InstanceId::from(if is_own { "inst_heron" } else { "inst_other" });
             let request = Request {
                 gateway: "gw".into(),
                 request: number.to_string().as_str().into(),
-                instance: if is_own { "inst_heron" } else { "inst_other" }.into(),
+                instance: agent.clone(),
                 op: "send".to_owned(),
                 platform: "telegram".into(),
                 bot: "tb".into(),
@@ -176,7 +183,10 @@ mod tests {
             let BeginOutcome::Fresh { action, .. } = outbox.begin(request).await.unwrap() else {
                 panic!("it is new");
             };
-            outbox.finish(&action, &Outcome::done(), Some(clock.now()), Some("sendMessage")).await.unwrap();
+            outbox
+                .finish(&agent, &action, &Outcome::done(), Some(clock.now()), Some("sendMessage"))
+                .await
+                .unwrap();
             if is_own {
                 own.push(action);
             }
@@ -203,7 +213,7 @@ mod tests {
             let begun =
                 records.begin_bot_use(&tenant, &heron, Some(&entry), &"telegram".into()).await.unwrap();
             if number > 0 {
-                records.end_use(begun, "getFile", "ok").await.unwrap();
+                records.end_use(&tenant, begun, "getFile", "ok").await.unwrap();
             }
         }
         let (mut after, mut found) = (None, Vec::new());

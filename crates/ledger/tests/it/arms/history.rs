@@ -118,7 +118,7 @@ stories! {
         let strangers = ArmFilter { tenant: Some("ten_other".into()), instance: Some(heron), ..all() };
         assert!(found(&book, strangers).await.is_empty());
         assert_eq!(book.ledger.arms().arms(all(), 2).await.unwrap().len(), 2);
-        assert_eq!(book.ledger.arms().census().await.unwrap(), (3, 1));
+        assert_eq!(book.ledger.arms().count_by_state().await.unwrap(), (3, 1));
     }
 
     async fn a_step_of_the_wall_clock_deletes_no_history_and_lets_no_fire_be_made_again(book) {

@@ -103,7 +103,7 @@ stories! {
         assert!(book.due().await.is_empty());
         assert!(book.claims(&[key], SERVER).await.is_empty());
         assert_eq!(book.words(&heron).await, ["dead"]);
-        assert_eq!(book.ledger.arms().census().await.unwrap(), (0, 1));
+        assert_eq!(book.ledger.arms().count_by_state().await.unwrap(), (0, 1));
     }
 
     async fn what_was_not_tried_is_put_back_as_it_was(book) {

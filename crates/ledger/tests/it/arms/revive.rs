@@ -35,7 +35,7 @@ stories! {
         assert_eq!(lines[0].next, Some(book.clock.now()));
         assert_eq!(lines[1].what, "attempt", "hastening a retry is no news");
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
-        assert_eq!(book.ledger.arms().census().await.unwrap(), (4, 1));
+        assert_eq!(book.ledger.arms().count_by_state().await.unwrap(), (4, 1));
     }
 
     async fn an_attempt_that_may_have_been_heard_is_not_followed_by_another_before_its_time(book) {

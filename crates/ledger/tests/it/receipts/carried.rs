@@ -92,7 +92,7 @@ stories! {
         assert_eq!((state(&book, "d1").await, told(&book, "d1").await.due), (ReceiptState::Scheduled, Some(at)));
         book.winds(minutes(5));
         let now = book.clock.now();
-        let brought = book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().unwrap();
+        let brought = book.ledger.receipts().start_scheduled(key, now + minutes(1)).await.unwrap().unwrap();
         assert_eq!((brought.receipt.state, brought.body), (ReceiptState::Queued, body("wake up")));
         let new = NewReceipt { skipped: true, ..word(&book, "d1", "wake up") };
         let entry = kept(&book, new.clone()).await;
@@ -105,7 +105,7 @@ stories! {
         book.winds(minutes(5));
         let now = book.clock.now();
         assert!(book.ledger.receipts().claim_outgoing(now, &[], 10).await.unwrap().is_empty());
-        assert!(book.ledger.receipts().bring_up(key, now).await.unwrap().is_none());
+        assert!(book.ledger.receipts().start_scheduled(key, now).await.unwrap().is_none());
     }
 
     async fn what_failed_on_its_way_to_the_line_may_be_sent_again(book) {

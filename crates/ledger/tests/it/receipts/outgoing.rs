@@ -91,7 +91,7 @@ stories! {
         assert_eq!(told(&book, "d1").await.state, ReceiptState::Failed);
         let key = opened(&book, scheduled(&book, "d1", "hello", at)).await;
         let now = book.clock.now();
-        assert!(book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().is_some());
+        assert!(book.ledger.receipts().start_scheduled(key, now + minutes(1)).await.unwrap().is_some());
         book.ledger.receipts().withdraw(key, "{}".to_owned()).await.unwrap();
         let again = known(&book, scheduled(&book, "d1", "hello", at)).await;
         assert_eq!((again.key, again.state), (key, ReceiptState::Queued), "what was brought up is not taken back");
@@ -105,18 +105,18 @@ stories! {
         assert!(claims(&book).await.is_empty());
         let now = book.clock.now();
         let receipts = book.ledger.receipts();
-        let brought = receipts.bring_up(key, now + minutes(1)).await.unwrap().unwrap();
+        let brought = receipts.start_scheduled(key, now + minutes(1)).await.unwrap().unwrap();
         assert_eq!((brought.receipt.state, brought.receipt.due), (ReceiptState::Queued, Some(now + minutes(1))));
-        assert!(receipts.bring_up(key, now + minutes(1)).await.unwrap().is_none(), "somebody is at it");
+        assert!(receipts.start_scheduled(key, now + minutes(1)).await.unwrap().is_none(), "somebody is at it");
         assert_eq!(next(&book).await, Some(now + minutes(1)), "and if they never report it is due again");
         book.winds(minutes(1));
         let now = book.clock.now();
-        assert!(receipts.bring_up(key, now + minutes(1)).await.unwrap().is_some(), "a second ring finds it due");
+        assert!(receipts.start_scheduled(key, now + minutes(1)).await.unwrap().is_some(), "a second ring finds it due");
         attempted(&book, key, delivered(&book)).await;
         book.winds(minutes(5));
         let now = book.clock.now();
-        assert!(receipts.bring_up(key, now).await.unwrap().is_none());
-        assert!(receipts.bring_up(ReceiptKey(4711), now).await.unwrap().is_none());
+        assert!(receipts.start_scheduled(key, now).await.unwrap().is_none());
+        assert!(receipts.start_scheduled(ReceiptKey(4711), now).await.unwrap().is_none());
     }
 
     async fn what_the_caller_was_told_in_spite_of_a_failure_is_kept_with_it(book) {

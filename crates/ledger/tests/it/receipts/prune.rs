@@ -78,7 +78,7 @@ stories! {
         book.prunes().await;
         assert_eq!(keys(&book).await, ["newest", "far"]);
         let now = book.clock.now();
-        assert!(book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().is_some());
+        assert!(book.ledger.receipts().start_scheduled(key, now + minutes(1)).await.unwrap().is_some());
         attempted(&book, key, delivered(&book)).await;
         book.winds(days(29));
         book.prunes().await;

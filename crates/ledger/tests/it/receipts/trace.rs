@@ -22,7 +22,7 @@ stories! {
         book.acknowledges(HERON, &[&entry]).await;
         let story = book.ledger.traces().entry(&entry).await.unwrap().unwrap();
         let expected =
-            [("emitted", sent_at), ("accepted", start), ("durable", start), ("handed to seat", start), ("acknowledged", start)];
+            [("emitted", sent_at), ("accepted", start), ("durable", start), ("sent to agent", start), ("acknowledged", start)];
         assert_eq!(steps(&story), expected, "a program's clock may be ahead of ours");
         assert_eq!(story.steps[0].note.as_deref(), Some("dispatch d1"));
         assert_eq!((story.dispatch.as_ref().unwrap().as_str(), story.what.as_str()), ("d1", "inbound"));

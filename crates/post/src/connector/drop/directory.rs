@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::super::fresh;
+use super::super::unique_names;
 use super::workers::DirectoryWorkers;
 
 /// The largest number of files with one id.
@@ -137,7 +137,7 @@ struct DraftFile<'d> {
 
 impl<'d> DraftFile<'d> {
     fn write(dir: &'d OwnedFd, bytes: &[u8]) -> Result<Self, DropError> {
-        let name = fresh::name(".posthouse-");
+        let name = unique_names::name(".posthouse-");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(dir, &name, flags, Mode::from_raw_mode(0o640))?;
         let draft = Self { dir, name, placed: false };

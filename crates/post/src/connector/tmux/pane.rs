@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::super::fresh;
+use super::super::unique_names;
 
 /// Time limit of one run. The program only talks to a server on the same machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ impl TmuxProgram {
             return self.press_enter(pane).await;
         }
         // Each call has its own buffer, because concurrent calls would overwrite a shared one.
-        let buffer = fresh::name("posthouse-");
+        let buffer = unique_names::name("posthouse-");
         let typed = self.load_and_paste(pane, &buffer, text).await;
         if typed.is_err() {
             // The buffer may contain a private text, so it is deleted.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::document::{Document, Unsaved};
 use super::lock::{lock, try_lock};
 use crate::cron::schedule::iso;
-use crate::jobs::{Fault, Terms, Tick};
+use crate::jobs::{Fault, JobStoreSettings, Tick};
 
 /// Longest wait for the lock of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct JobFile {
     folder: PathBuf,
     path: PathBuf,
-    terms: Terms,
+    store_settings: JobStoreSettings,
     patience: Duration,
     loaded: Mutex<Option<LoadedFile>>,
 }
@@ -55,11 +55,11 @@ impl FileVersion {
 }
 
 impl JobFile {
-    pub(super) fn open(folder: &Path, terms: Terms) -> Result<Self, Fault> {
+    pub(super) fn open(folder: &Path, store_settings: JobStoreSettings) -> Result<Self, Fault> {
         let file = Self {
             folder: folder.to_owned(),
             path: folder.join("jobs.json"),
-            terms,
+            store_settings,
             patience: PATIENCE,
             loaded: Mutex::new(None),
         };
@@ -133,7 +133,7 @@ impl JobFile {
         let folder = target.parent().unwrap_or(&self.folder).to_owned();
         let mark = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).simple();
         let draft = folder.join(format!(".jobs_{mark}.tmp"));
-        let text = document.write(&iso(self.terms.now(), &self.terms.zone));
+        let text = document.write(&iso(self.store_settings.now(), &self.store_settings.zone));
         let written = write_draft(&draft, text.as_bytes()).and_then(|file| {
             fs::rename(&draft, &target)?;
             Ok(file)
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn a_lock_that_cannot_be_had_fails_the_change() {
         let home = tempfile::tempdir().unwrap();
-        let terms = Terms::new(Timepiece::wound(Moment::default()), TimeZone::UTC);
-        let mut file = JobFile::open(home.path(), terms).unwrap();
+        let store_settings = JobStoreSettings::new(Timepiece::wound(Moment::default()), TimeZone::UTC);
+        let mut file = JobFile::open(home.path(), store_settings).unwrap();
         file.patience = Duration::from_millis(1);
         let held = lock(&home.path().join(".jobs.lock"), Duration::ZERO).unwrap();
         assert!(matches!(file.change(|_| panic!("without the lock nothing is done")), Err(Fault::Locked)));

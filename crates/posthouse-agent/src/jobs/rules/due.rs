@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{RecordChange, RuleResult, advance, is_once, is_spent, recurring};
 use crate::cron::schedule::{Schedule, ScheduleKind, iso, read_iso};
 use crate::jobs::record::{FireClaim, truthy};
-use crate::jobs::{Job, Terms};
+use crate::jobs::{Job, JobStoreSettings};
 
 /// Shortest time that a one-shot stays with the ticker that took it.
 const RUN_CLAIM: Duration = Duration::from_secs(1800);
@@ -32,10 +32,10 @@ pub(in crate::jobs) fn due(
     id: &str,
     owner: &str,
     now: Timestamp,
-    terms: &Terms,
+    store_settings: &JobStoreSettings,
 ) -> RuleResult<Option<DueJob>> {
     let (mut job, mended) = mend(job, id);
-    match check_due(&mut job, owner, now, terms) {
+    match check_due(&mut job, owner, now, store_settings) {
         DueCheck::Spent => RuleResult::remove(None),
         DueCheck::Due { fire_at, missed, changed } => {
             let change = if mended || changed { RecordChange::Keep(job.clone()) } else { RecordChange::Same };
@@ -52,16 +52,16 @@ enum DueCheck {
     Spent,
 }
 
-fn check_due(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> DueCheck {
+fn check_due(job: &mut Job, owner: &str, now: Timestamp, store_settings: &JobStoreSettings) -> DueCheck {
     const NOT_DUE: DueCheck = DueCheck::NotDue { changed: false };
-    let zone = &terms.zone;
+    let zone = &store_settings.zone;
     let once = is_once(job);
-    if !job.is_live() || (once && is_running(job, now, terms)) {
+    if !job.is_live() || (once && is_running(job, now, store_settings)) {
         return NOT_DUE;
     }
     let Some(schedule) = job.schedule(zone) else { return NOT_DUE };
     let recovered = job.next_run_at().is_none();
-    if recovered && !recover(job, &schedule, now, terms) {
+    if recovered && !recover(job, &schedule, now, store_settings) {
         return NOT_DUE;
     }
     let Some(fire_at) = job.next_run_at().filter(|next| *next <= now) else {
@@ -87,23 +87,23 @@ fn check_due(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> DueCh
 }
 
 /// A one-shot stays due until its run is marked, so its claims show whether it is running.
-fn is_running(job: &Job, now: Timestamp, terms: &Terms) -> bool {
+fn is_running(job: &Job, now: Timestamp, store_settings: &JobStoreSettings) -> bool {
     let handed_out = job.field("run_claim").and_then(|claim| claim.get("at")).and_then(Value::as_str);
     let fresh = handed_out.and_then(|at| read_iso(at, &TimeZone::system())).is_some_and(|at| {
         let age = now.duration_since(at);
-        !age.is_negative() && age.unsigned_abs() < (3 * terms.inactivity).max(RUN_CLAIM)
+        !age.is_negative() && age.unsigned_abs() < (3 * store_settings.inactivity).max(RUN_CLAIM)
     });
     fresh || FireClaim::of(job).is_some_and(|claim| claim.is_held(now))
 }
 
 /// Computes a next run if a manual edit left none.
-fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, terms: &Terms) -> bool {
-    if recurring(job, &terms.zone).is_some() {
-        return advance(job, now, &terms.zone);
+fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, store_settings: &JobStoreSettings) -> bool {
+    if recurring(job, &store_settings.zone).is_some() {
+        return advance(job, now, &store_settings.zone);
     }
-    let next = schedule.next(job.last_run_at(), now, &terms.zone).ok().flatten();
+    let next = schedule.next(job.last_run_at(), now, &store_settings.zone).ok().flatten();
     if next.is_some() {
-        job.set_time("next_run_at", next, &terms.zone);
+        job.set_time("next_run_at", next, &store_settings.zone);
     }
     next.is_some()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{RecordChange, RuleResult, advance, is_once, is_spent, recurring};
 use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
-use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, MarkResult, RunOutcome, Terms};
+use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, JobStoreSettings, MarkResult, RunOutcome};
 
 /// A request to claim a fire.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(in crate::jobs) fn claim(
     job: &Job,
     request: &ClaimRequest,
     now: Timestamp,
-    terms: &Terms,
+    store_settings: &JobStoreSettings,
 ) -> RuleResult<ClaimResult> {
     let refused = |why| RuleResult::same(ClaimResult::Refused(why));
     if !job.is_live() {
@@ -42,7 +42,7 @@ pub(in crate::jobs) fn claim(
             Overlap::Queue => refused(ClaimRefusal::Queued { until: held.until }),
             Overlap::Skip => RuleResult::keep(
                 ClaimResult::Refused(ClaimRefusal::Overlap),
-                let_go(job, fire_at, now, terms),
+                let_go(job, fire_at, now, store_settings),
             ),
         };
     }
@@ -63,19 +63,19 @@ pub(in crate::jobs) fn claim(
         until: now + LEASE,
         dispatched: false,
     }
-    .put(&mut job, &terms.zone);
-    advance(&mut job, base(now, request.fire_at), &terms.zone);
+    .put(&mut job, &store_settings.zone);
+    advance(&mut job, base(now, request.fire_at), &store_settings.zone);
     let claim = JobClaim { job: job.clone(), fire_at: request.fire_at, token: request.token.clone() };
     RuleResult::keep(ClaimResult::Won(Box::new(claim)), job)
 }
 
 /// Skips a fire that may not wait for the run before it. It is settled without a run, so that no duplicate
 /// brings it back, and the job advances to the next one.
-fn let_go(job: &Job, fire_at: Timestamp, now: Timestamp, terms: &Terms) -> Job {
+fn let_go(job: &Job, fire_at: Timestamp, now: Timestamp, store_settings: &JobStoreSettings) -> Job {
     let mut job = job.clone();
     job.settle(fire_at);
     job.note_skipped(Skipped { fire_at, at: now });
-    advance(&mut job, base(now, Some(fire_at)), &terms.zone);
+    advance(&mut job, base(now, Some(fire_at)), &store_settings.zone);
     job
 }
 
@@ -86,23 +86,32 @@ fn base(now: Timestamp, fire_at: Option<Timestamp>) -> Timestamp {
 }
 
 /// A claim that has lapsed can still be renewed if no one else has claimed the job.
-pub(in crate::jobs) fn renew(job: &Job, claim: &JobClaim, now: Timestamp, terms: &Terms) -> RuleResult<bool> {
+pub(in crate::jobs) fn renew(
+    job: &Job,
+    claim: &JobClaim,
+    now: Timestamp,
+    store_settings: &JobStoreSettings,
+) -> RuleResult<bool> {
     let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
         return RuleResult::same(false);
     };
     let mut job = job.clone();
     // The stock agent computes a claim's age from `at`, so that is renewed as well.
     (held.at, held.until) = (now, now + LEASE);
-    held.put(&mut job, &terms.zone);
+    held.put(&mut job, &store_settings.zone);
     if let Some(Value::Object(run)) = job.fields.get_mut("run_claim")
         && run.get("by").and_then(Value::as_str) == Some(&held.by)
     {
-        run.insert("at".to_owned(), crate::cron::schedule::iso(now, &terms.zone).into());
+        run.insert("at".to_owned(), crate::cron::schedule::iso(now, &store_settings.zone).into());
     }
     RuleResult { answer: true, change: RecordChange::Touch(job) }
 }
 
-pub(in crate::jobs) fn dispatch(job: &Job, claim: &JobClaim, terms: &Terms) -> RuleResult<bool> {
+pub(in crate::jobs) fn dispatch(
+    job: &Job,
+    claim: &JobClaim,
+    store_settings: &JobStoreSettings,
+) -> RuleResult<bool> {
     let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
         return RuleResult::same(false);
     };
@@ -116,7 +125,7 @@ pub(in crate::jobs) fn dispatch(job: &Job, claim: &JobClaim, terms: &Terms) -> R
     let mut job = job.clone();
     job.set_completed(job.repeat().completed + 1);
     held.dispatched = true;
-    held.put(&mut job, &terms.zone);
+    held.put(&mut job, &store_settings.zone);
     RuleResult::keep(true, job)
 }
 
@@ -125,13 +134,13 @@ pub(in crate::jobs) fn mark(
     claim: &JobClaim,
     outcome: &RunOutcome,
     now: Timestamp,
-    terms: &Terms,
+    store_settings: &JobStoreSettings,
 ) -> RuleResult<MarkResult> {
     if FireClaim::of(job).is_none_or(|held| !held.is_of(&claim.token)) {
         return RuleResult::same(MarkResult::Fenced);
     }
     let mut job = job.clone();
-    job.set_time("last_run_at", Some(now), &terms.zone);
+    job.set_time("last_run_at", Some(now), &store_settings.zone);
     job.set("last_status", if outcome.error.is_none() { "ok" } else { "error" });
     job.set("last_error", outcome.error.clone());
     job.set("last_delivery_error", outcome.delivery_error.clone());
@@ -152,20 +161,20 @@ pub(in crate::jobs) fn mark(
         }
         job.set_completed(completed);
     }
-    go_on(&mut job, base(now, claim.fire_at), terms);
+    go_on(&mut job, base(now, claim.fire_at), store_settings);
     RuleResult::keep(MarkResult::Kept(Box::new(job.clone())), job)
 }
 
 /// Sets the state of a job after a run that was not its last by count.
-fn go_on(job: &mut Job, base: Timestamp, terms: &Terms) {
-    if advance(job, base, &terms.zone) {
+fn go_on(job: &mut Job, base: Timestamp, store_settings: &JobStoreSettings) {
+    if advance(job, base, &store_settings.zone) {
         if job.text("state") != Some("paused") {
             job.set("state", "scheduled");
         }
         return;
     }
     job.set("next_run_at", Value::Null);
-    if recurring(job, &terms.zone).is_none() && !names_a_recurring_kind(job) {
+    if recurring(job, &store_settings.zone).is_none() && !names_a_recurring_kind(job) {
         job.set("enabled", false);
         job.set("state", "completed");
         return;

@@ -11,10 +11,10 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD as URL_SAFE};
 use http::{HeaderMap, header};
 use jiff::tz::TimeZone;
 use posthouse_agent::cron::{Chronos, Cron, FireResponse, Trigger};
-use posthouse_agent::jobs::{Job, JsonFile, NewJob, Overlap, Policy, Terms};
+use posthouse_agent::jobs::{Job, JobStoreSettings, JsonFile, NewJob, Overlap, Policy};
 use posthouse_agent::verify::{Expected, PerJobKey, PinnedKey};
 use posthouse_agent::wire::Secret;
-use posthouse_agent::wire::cron::{CRON_KEY, Stamp, cron_key_message};
+use posthouse_agent::wire::cron::{CRON_KEY, TimedSignature, cron_key_message};
 use serde_json::{Value, json};
 
 use super::portal::FakePortal;
@@ -190,10 +190,10 @@ async fn cron_a_stopping_agent_and_a_store_in_trouble_have_the_fire_brought_agai
     assert_eq!(takes(&cron, &fire_of(&job)).await.0, 503);
     // A store whose file cannot be read.
     let home = tempfile::tempdir().unwrap();
-    let terms = Terms::new(fixture.shelf.timepiece.clone(), TimeZone::UTC);
-    let store = JsonFile::open(home.path(), terms.clone()).unwrap();
+    let store_settings = JobStoreSettings::new(fixture.shelf.timepiece.clone(), TimeZone::UTC);
+    let store = JsonFile::open(home.path(), store_settings.clone()).unwrap();
     std::fs::write(home.path().join("cron/jobs.json"), "not a list of jobs").unwrap();
-    let ruined = fixture.cron(Cron::builder(store, terms).verifier(mint.verifier(&fixture)));
+    let ruined = fixture.cron(Cron::builder(store, store_settings).verifier(mint.verifier(&fixture)));
     let answer = ruined.fire(&mint.headers(&fixture, None), &body_of(&job)).await;
     assert_eq!((answer.status, answer.retry_after), (503, Some(Duration::from_secs(5))));
     assert_eq!(answer.body["job_id"], job.id().as_str());
@@ -224,7 +224,7 @@ async fn cron_a_fire_by_the_jobs_own_key_is_taken_once_the_portal_has_handed_tha
     let fire = fire_of(&job);
     let key = Secret::new(format!("key of {}", job.id()));
     let message = cron_key_message(&job.id(), fire.fire_at.as_ref().unwrap());
-    let stamp = Stamp::make(&key, fixture.shelf.timepiece.now().seconds(), &message).header();
+    let stamp = TimedSignature::make(&key, fixture.shelf.timepiece.now().seconds(), &message).header();
     let mut headers = HeaderMap::new();
     headers.insert(CRON_KEY, stamp.parse().unwrap());
     assert_eq!(cron.fire(&headers, &body_of(&job)).await.status, 401);

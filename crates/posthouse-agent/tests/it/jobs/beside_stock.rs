@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{ClaimRefusal, Fault, JobChange, JobStore, JsonFile, NewJob, RunOutcome, Terms};
+use posthouse_agent::jobs::{
+    ClaimRefusal, Fault, JobChange, JobStore, JobStoreSettings, JsonFile, NewJob, RunOutcome,
+};
 use posthouse_agent::wire::id::JobId;
 use serde_json::{Value, json};
 
@@ -84,8 +86,8 @@ async fn a_stock_claim_is_honoured_and_a_stock_mark_takes_ours_away() {
 #[tokio::test]
 async fn what_another_process_wrote_is_seen_at_once() {
     let shelf = json_shelf(&TimeZone::UTC);
-    let terms = Terms::new(shelf.timepiece.clone(), TimeZone::UTC);
-    let other: Arc<dyn JobStore> = Arc::new(JsonFile::open(shelf.folder.path(), terms).unwrap());
+    let store_settings = JobStoreSettings::new(shelf.timepiece.clone(), TimeZone::UTC);
+    let other: Arc<dyn JobStore> = Arc::new(JsonFile::open(shelf.folder.path(), store_settings).unwrap());
     for round in 0..50 {
         let job = shelf.create(NewJob::new("every 5m").name(format!("job {round}"))).await;
         assert!(other.remove(&job).await.unwrap());

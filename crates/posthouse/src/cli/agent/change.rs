@@ -36,19 +36,19 @@ pub struct ChangeArgs {
     /// `auto` removes the pin and decides by the hello of each socket
     #[arg(long, value_name = "VERSION", groups = ["what", "of_gateway"], value_parser = ["auto", "0.19", "newer"])]
     generation: Option<String>,
-    /// The credential that --generation, --wake-url, --bot and --route-key apply to; without it, the agent
+    /// Apply --generation, --wake-url, --bot and --route-key to this gateway credential alone
     #[arg(long, value_name = "ID", requires = "of_gateway")]
     gateway: Option<String>,
-    /// A bot that this gateway may speak for, from its next connection on; can be repeated
+    /// A bot that this gateway may use, from its next connection on; can be repeated
     #[arg(long = "bot", value_name = "PLATFORM:ID", groups = ["what", "of_gateway"], requires = "gateway")]
     bots: Vec<String>,
     /// A chat or scope of a shared bot that this gateway claims; replaces its earlier ones; can be repeated
     #[arg(long = "route-key", value_name = "KEY", groups = ["what", "of_gateway"], requires = "gateway")]
     route_keys: Vec<String>,
-    /// This gateway claims nothing
+    /// Remove all claims of this gateway
     #[arg(long, groups = ["what", "of_gateway"], requires = "gateway", conflicts_with = "route_keys")]
     no_route_keys: bool,
-    /// This gateway may speak for every bot of the agent
+    /// Let this gateway use every bot of the agent
     #[arg(long, groups = ["what", "of_gateway"], requires = "gateway", conflicts_with = "bots")]
     all_bots: bool,
     /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),

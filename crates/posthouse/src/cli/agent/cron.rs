@@ -22,7 +22,7 @@ pub fn printed(agent: &str, settings: &Value, platforms: &[&str]) -> anyhow::Res
     let is_open = callback == PLACEHOLDER;
     let mut text = String::from("For cron jobs that run while it sleeps, add this to its config.yaml:\n\n");
     text.push_str(&nested(&settings));
-    text.push_str("\nIts gateway takes the calls at its own API server. Add this to its environment:\n\n");
+    text.push_str("\nThe API server of its gateway accepts these calls. To turn it on, add this to its environment:\n\n");
     let key = random_key()?;
     let comment = if is_open { "# " } else { "" };
     for (name, value) in
@@ -38,8 +38,8 @@ pub fn printed(agent: &str, settings: &Value, platforms: &[&str]) -> anyhow::Res
     if is_open {
         let _ = write!(
             text,
-            "\n{PLACEHOLDER} stands for the address under which this server reaches that API server. Once you know\n\
-             it, this prints all of it again:\n\n  posthouse agent cron {agent} --callback-url URL\n"
+            "\nReplace {PLACEHOLDER} by the address at which this server reaches that API server. This command prints\n\
+             all of these settings again, with the address:\n\n  posthouse agent cron {agent} --callback-url URL\n"
         );
     }
     Ok(text)

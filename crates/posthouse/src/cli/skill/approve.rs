@@ -78,7 +78,8 @@ pub async fn verify(output: &Output, program: &ProgramClient, name: Option<Strin
         entries.iter().map(|entry| json!({ "name": entry["name"], "passes": entry["gate_ok"] })).collect();
     output.list(items, &[("NAME", "name"), ("PASSES", "passes")], "no skill is approved")?;
     if failing > 0 {
-        bail!("{failing} approved skills do not pass; `posthouse skill reapprove` lists and signs them");
+        let skills = if failing == 1 { "skill does" } else { "skills do" };
+        bail!("{failing} approved {skills} not pass; `posthouse skill reapprove` lists and signs them");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skill::Footprint;
 
-use crate::cli::output::tame;
+use crate::cli::output::without_control_characters;
 
 /// What a skill touches, one line each.
 pub fn describe(name: &str, version: &str, footprint: &Footprint) -> String {
@@ -36,7 +36,7 @@ pub fn describe(name: &str, version: &str, footprint: &Footprint) -> String {
         false => format!("{title}\n{}", lines.iter().map(|line| format!("  {line}\n")).collect::<String>()),
     };
     // The text of a skill is foreign.
-    tame(&text)
+    without_control_characters(&text)
 }
 
 #[cfg(test)]

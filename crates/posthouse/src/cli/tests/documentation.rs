@@ -108,13 +108,25 @@ fn mentions_what_exists(words: &[String]) -> Result<(), String> {
         if command.has_subcommands() && is_word && word.len() > 1 {
             let mut next = None;
             for name in word.split(['|', ',']).filter(|name| !name.is_empty()) {
-                next = command.find_subcommand(name).cloned();
+                next = command.get_subcommands().find(|one| one.get_name() == name).cloned();
                 if next.is_none() {
                     return Err(format!("`{}` has no subcommand `{name}`", command.get_name()));
                 }
             }
             command = next.unwrap_or(command);
         }
+    }
+    Ok(())
+}
+
+/// Fails if a subcommand has an older spelling, which still parses.
+fn spells_subcommands_as_now(matches: &clap::ArgMatches, words: &[String]) -> Result<(), String> {
+    let mut matches = matches;
+    while let Some((name, of_subcommand)) = matches.subcommand() {
+        if !words.iter().any(|word| word == name) {
+            return Err(format!("an older spelling of `{name}`"));
+        }
+        matches = of_subcommand;
     }
     Ok(())
 }
@@ -132,7 +144,7 @@ fn every_command_in_the_documentation_exists_and_parses() {
             } else {
                 let whole = std::iter::once("posthouse".to_owned()).chain(words.clone()).map(OsString::from);
                 match Cli::command().try_get_matches_from(bot::with_secrets_named(whole)) {
-                    Ok(_) => Ok(()),
+                    Ok(matches) => spells_subcommands_as_now(&matches, &words),
                     Err(error) if !error.use_stderr() => Ok(()),
                     Err(error) => Err(error.to_string()),
                 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use posthouse_agent::verify::{KeySet, judge};
+use posthouse_agent::verify::{KeySet, check_claims};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{FireAt, Missed, Policy, Provision, audience};
 use serde_json::json;
@@ -106,7 +106,7 @@ async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_server_is_k
 
     let heard = |call: Call| {
         let audience = audience(&call.agent.as_str().into());
-        let Some(claims) = judge(call.token(), &audience, &keys, Some(&server.url), call.at) else {
+        let Some(claims) = check_claims(call.token(), &audience, &keys, Some(&server.url), call.at) else {
             panic!("a token that its agent refuses: {call:?}");
         };
         ReceivedFire { signed: Moment::from_seconds(claims.get("iat").unwrap().as_i64().unwrap()), call }

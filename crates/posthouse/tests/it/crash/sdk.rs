@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthouse_agent::cron::schedule::{Dialect, zone};
 use posthouse_agent::cron::{ApiCredential, Chronos, Cron, Portal, Run, Trigger};
-use posthouse_agent::jobs::{JobStore, JsonFile, NewJob, SqliteFile, Terms};
+use posthouse_agent::jobs::{JobStore, JobStoreSettings, JsonFile, NewJob, SqliteFile};
 use posthouse_agent::verify::{Expected, verifier};
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_time::Timepiece;
@@ -28,18 +28,22 @@ async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_s
     provide_crypto();
     let mut server = TestServer::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
     server.does(&["tenant", "create", "acme"]);
-    let terms = || Terms { dialect: Dialect::Posthouse, ..Terms::new(Timepiece::wall(), zone(Some("UTC"))) };
+    let store_settings = || JobStoreSettings {
+        dialect: Dialect::Posthouse,
+        ..JobStoreSettings::new(Timepiece::wall(), zone(Some("UTC")))
+    };
 
     let called = server.does(&["agent", "create", "called", "--tenant", "acme"]);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let callback = format!("http://{}", listener.local_addr().unwrap());
-    let store = SqliteFile::open(server.dir.path().join("called.db"), terms()).unwrap();
+    let store = SqliteFile::open(server.dir.path().join("called.db"), store_settings()).unwrap();
     let trigger = Trigger::Chronos(Chronos::by_callback(portal(&server, &called), callback));
     let expected =
         Expected { audience: text(&called, "audience"), issuer: Some(text(&called, "portal_url")) };
     let checks = verifier(&text(&called, "jwks_url"), expected, Timepiece::wall()).unwrap();
     let by_callback = Ran::default();
-    let cron = Cron::builder(store, terms()).trigger(trigger).verifier(checks).on_job(notes(&by_callback));
+    let cron =
+        Cron::builder(store, store_settings()).trigger(trigger).verifier(checks).on_job(notes(&by_callback));
     set_jobs(cron.store().as_ref()).await;
     cron.start();
     tokio::spawn({
@@ -48,10 +52,10 @@ async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_s
     });
 
     let dials = server.does(&["agent", "create", "dials", "--tenant", "acme"]);
-    let store = JsonFile::open(server.dir.path().join("dials"), terms()).unwrap();
+    let store = JsonFile::open(server.dir.path().join("dials"), store_settings()).unwrap();
     let trigger = Trigger::Chronos(Chronos::by_socket(portal(&server, &dials)));
     let by_socket = Ran::default();
-    let dialing = Cron::builder(store, terms()).trigger(trigger).on_job(notes(&by_socket));
+    let dialing = Cron::builder(store, store_settings()).trigger(trigger).on_job(notes(&by_socket));
     set_jobs(dialing.store().as_ref()).await;
     let settings =
         Settings::new(&*server.url, text(&dials, "gateway_id"), Secret::new(text(&dials, "secret")));

@@ -1,7 +1,7 @@
 //! Payloads of buttons: a press counts as the answer to a prompt only if the payload is exactly one that the server
 //! writes.
 
-use edge::platform::{Platform, VerifiedBody};
+use edge::platform::{Platform, VerifiedRequest};
 use edge::telegram::Telegram;
 use edge::{Credentials, OpenedBot};
 use posthouse_time::{Moment, Timepiece};
@@ -12,7 +12,7 @@ use super::Target;
 
 /// What an update becomes, as Telegram's normalization reads it: its text, and the prompt that it answers.
 fn pressed(telegram: &Telegram, bot: &OpenedBot, update: &Value) -> Option<(String, Option<PromptToken>)> {
-    let verified = VerifiedBody { body: update.to_string().into(), received: Moment::from_seconds(1) };
+    let verified = VerifiedRequest::fetched(update.to_string(), Moment::from_seconds(1));
     let reading = telegram.normalize(bot, verified).ok()?;
     reading.arrivals.into_iter().next().map(|arrival| (arrival.event.text, arrival.press))
 }

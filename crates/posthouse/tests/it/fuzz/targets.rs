@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use posthouse_agent::verify::{KeySet, judge};
+use posthouse_agent::verify::{KeySet, check_claims};
 use posthouse_time::Moment;
 use posthouse_wire::enrolment::EnrollRequest;
 use posthouse_wire::frame::{FromGateway, LineAssembler, ToGateway};
@@ -137,7 +137,7 @@ pub fn tokens() -> Target {
             assert_eq!(named, gateway);
         }
         let claimed = claimed_gateway(&text).is_some();
-        let fired = judge(&text, "agent:inst_7f3a", &keys, None, now).is_some();
+        let fired = check_claims(&text, "agent:inst_7f3a", &keys, None, now).is_some();
         if fired {
             let part = signed_part(&text).expect("a token has a signed part");
             assert!(signed.contains(&part), "a fire token that nobody signed");

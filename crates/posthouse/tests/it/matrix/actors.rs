@@ -65,6 +65,11 @@ pub struct Actors {
     /// Telegram, with a bot of heron (7001), one of otter (8001), one that was removed (9001), and one that heron, wren
     /// and otter share (6001).
     pub telegram: TelegramStandIn,
+    /// Kept so that the stand-in runs as long as the actors.
+    _discord: stand_ins::discord::DiscordStandIn,
+    _slack: stand_ins::slack::SlackStandIn,
+    _whatsapp: stand_ins::whatsapp::WhatsAppStandIn,
+    _twilio: stand_ins::twilio::TwilioStandIn,
     /// The webhook secret of the removed bot.
     pub removed_bot_secret: String,
     /// The same server behind a trusted proxy: every connection comes from another address.
@@ -128,6 +133,18 @@ pub fn basic(client: &str, secret: &str) -> String {
     request.build().unwrap().headers()["authorization"].to_str().unwrap().to_owned()
 }
 
+/// A bot for SMS over Twilio, and a route for signed webhooks.
+pub const SMS_BOT: &str = "15550100";
+pub const WEBHOOK_BOT: &str = "build";
+
+/// A bot on WhatsApp.
+pub const WHATSAPP_BOT: &str = "3001";
+
+/// A bot of acme on Discord.
+pub const DISCORD_BOT: &str = "4001";
+/// A bot of acme on Slack.
+pub const SLACK_BOT: &str = "UBOT1";
+
 /// The access token that a credential is exchanged for.
 async fn token_of(server: &TestServer, credential: &Value) -> String {
     text(&exchanges(server, credential).await, "access_token")
@@ -139,15 +156,64 @@ impl Actors {
         let bots =
             ["7001:token@heron_bot", "8001:token@otter_bot", "9001:token@no_bot", "6001:token@our_bot"];
         let telegram = telegram(&bots).await;
+        let discord = stand_ins::discord::DiscordStandIn::start(stand_ins::discord::Settings {
+            bots: vec![stand_ins::discord::DiscordBot::new(DISCORD_BOT, "discord.token", "heron")],
+            ..stand_ins::discord::Settings::default()
+        })
+        .await
+        .unwrap();
+        let slack = stand_ins::slack::SlackStandIn::start(stand_ins::slack::Settings {
+            apps: vec![stand_ins::slack::SlackApp::new("A1", "xoxb-a", "xapp-a", "slack.secret", "heron")],
+            ..stand_ins::slack::Settings::default()
+        })
+        .await
+        .unwrap();
+        let whatsapp = stand_ins::whatsapp::WhatsAppStandIn::start(stand_ins::whatsapp::Settings {
+            numbers: vec![
+                format!("{WHATSAPP_BOT}:whatsapp-token-1:app-canary:verify-canary").parse().unwrap(),
+            ],
+            ..stand_ins::whatsapp::Settings::default()
+        })
+        .await
+        .unwrap();
+        let twilio = stand_ins::twilio::TwilioStandIn::start(stand_ins::twilio::Settings {
+            accounts: vec![format!("AC1:twilio-canary:+{SMS_BOT}").parse().unwrap()],
+            ..stand_ins::twilio::Settings::default()
+        })
+        .await
+        .unwrap();
         let server = TestServer::open(&[
             ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
+            ("POSTHOUSE_PLATFORMS__TWILIO__API_BASE_URL", &twilio.base_url()),
+            ("POSTHOUSE_PLATFORMS__WHATSAPP_CLOUD__API_BASE_URL", &whatsapp.base_url()),
             ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
+            ("POSTHOUSE_PLATFORMS__DISCORD__API_BASE_URL", &discord.api_url()),
+            ("POSTHOUSE_PLATFORMS__SLACK__API_BASE_URL", &slack.api_url()),
             ("POSTHOUSE_PLATFORMS__WEB__PAGE", "true"),
         ]);
         for bot in ["7001", "8001", "9001"] {
             make_bot(&server, bot, &format!("{bot}:token"), &["--mode", "webhook"]);
         }
         make_bot(&server, shared_bot::BOT, "6001:token", &["--mode", "webhook", "--shared"]);
+        let token = server.secret_file("token", "discord.token");
+        server.does(&["bot", "create", "discord", "--open", "--token-file", &token]);
+        let token = server.secret_file("slack-token", "xoxb-a");
+        let secret = server.secret_file("slack-secret", "slack.secret");
+        let words =
+            ["bot", "create", "slack", "--open", "--token-file", &token, "--signing-secret-file", &secret];
+        server.does(&words);
+        let token = server.secret_file("whatsapp-token", "whatsapp-token-1");
+        let secret = server.secret_file("whatsapp-secret", "app-canary");
+        let words = ["bot", "create", "whatsapp_cloud", "--open", "--token-file", &token];
+        let number = format!("phone_number_id={WHATSAPP_BOT}");
+        server.does(&[&words[..], &["--app-secret-file", &secret, "--set", &number]].concat());
+        let token = server.secret_file("twilio-token", "twilio-canary");
+        let words =
+            ["bot", "create", "sms", "--open", "--auth-token-file", &token, "--set", "account_sid=AC1"];
+        server.does(&[&words[..], &["--set", &format!("number=+{SMS_BOT}")]].concat());
+        let token = server.secret_file("webhook-token", "webhook-canary");
+        let words = ["bot", "create", "webhook", "--id", WEBHOOK_BOT, "--set", "schemes=bearer"];
+        server.does(&[&words[..], &["--bearer-token-file", &token]].concat());
         let registered = |telegram: &TelegramStandIn| {
             [7001, 8001, 9001, 6001].iter().all(|bot| telegram.webhook_secret(*bot).is_some())
         };
@@ -268,6 +334,10 @@ impl Actors {
             client: reqwest::Client::new(),
             server,
             telegram,
+            _discord: discord,
+            _slack: slack,
+            _whatsapp: whatsapp,
+            _twilio: twilio,
             removed_bot_secret,
             receiver,
             finch,

@@ -9,20 +9,11 @@ use super::actors::{Actors, NEWS};
 use super::{Cells, Name};
 use crate::test_server::BINARY;
 
+/// Beginnings of commands that call no server: stand-ins, benchmarks, and commands for files.
+const RUN_ALONE: [&str; 5] = ["stand-in ", "bench ", "skillfile ", "skill test", "skill reference"];
+
 /// Commands that call no server, or run one.
-const AT_HOME: [&str; 11] = [
-    "up",
-    "init",
-    "serve",
-    "config check",
-    "config print",
-    "stand-in telegram",
-    "bench relay",
-    "bench clock",
-    "bench post",
-    "openapi",
-    "completions",
-];
+const AT_HOME: [&str; 7] = ["up", "init", "serve", "config check", "config print", "openapi", "completions"];
 
 /// Commands with which programs write to agents.
 const SPEAKING: [&str; 3] = ["notify", "wake", "ask"];
@@ -32,8 +23,18 @@ const READING: [&str; 4] = ["receipt list", "receipt show", "exchange list", "ex
 
 /// Commands of the post, tried with every wrong credential. The others are tried with one valid client and
 /// one unknown token.
-const OF_THE_POST: [&str; 7] =
-    ["connector", "alias", "receipt", "tenant", "message", "skill", "approval-key"];
+const OF_THE_POST: [&str; 10] = [
+    "connector",
+    "alias",
+    "receipt",
+    "tenant",
+    "message",
+    "skill",
+    "approval-key",
+    "run",
+    "run-settings",
+    "secret",
+];
 
 /// Every command, from the binary's own help.
 fn known(words: &[&str]) -> Vec<String> {
@@ -91,6 +92,7 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "enroll-token create" => vec!["--tenant", tenant, "--agent", &agent],
         "enroll-token revoke" => vec!["enr_019a0000"],
         "bot create" => vec!["telegram", "--id", "1", "--token-file", &file],
+        "bot try" => vec![&file, "--bot", "telegram:1"],
         "bot change" => vec!["telegram:1", "--open"],
         "access list" => vec![],
         "access allow" | "access deny" => vec!["telegram:1", "K7QF3M"],
@@ -107,10 +109,17 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],
         "alias create" => vec!["enrolled_agent", &agent, "--tenant", tenant],
         "alias remove" => vec!["kestrel", "--tenant", tenant],
+        "run list" | "run-settings show" | "secret list" => vec!["--tenant", tenant],
+        "run show" | "run cancel" => vec!["run_019a0000", "--tenant", tenant],
+        "run-settings change" => vec!["--tenant", tenant, "--max-run", "60"],
+        "secret set" => vec!["KEY", "--tenant", tenant, "--value-file", &file],
+        "secret remove" => vec!["KEY", "--tenant", tenant],
         "skill list" | "skill reapprove" | "skill verify" | "approval-key list" | "approval-key log" => {
             vec!["--tenant", tenant]
         }
-        "skill show" | "skill history" | "skill restore" => vec!["tide-watch", "--tenant", tenant],
+        "skill lint" | "skill compile" | "skill fmt" | "skill show" | "skill history" | "skill restore" => {
+            vec!["tide-watch", "--tenant", tenant]
+        }
         "skill approve" | "skill delete" => vec!["tide-watch", "--yes", "--tenant", tenant],
         "skill write" => vec!["tide-watch", &file, "--tenant", tenant],
         "skill status" => vec!["tide-watch", "Approved", "--tenant", tenant],
@@ -140,7 +149,7 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
         .chain([("an unknown token", secret("guess", "guess"))])
         .collect();
     for command in &commands {
-        if AT_HOME.contains(&command.as_str()) {
+        if AT_HOME.contains(&command.as_str()) || RUN_ALONE.iter().any(|start| command.starts_with(start)) {
             continue;
         }
         if command == "mcp" {

@@ -128,8 +128,10 @@ impl Probe {
         let mut whole = heard.whole();
         for member in &self.varying {
             let json: Value = serde_json::from_str(&heard.body).unwrap_or_default();
-            if let Some(value) = json[member].as_str() {
-                whole = whole.replace(value, "(new)");
+            match &json[member] {
+                Value::String(value) => whole = whole.replace(value, "(new)"),
+                Value::Number(value) => whole = whole.replace(&value.to_string(), "(new)"),
+                _ => {}
             }
         }
         self.name.without(is_there, &whole)

@@ -3,10 +3,12 @@
 use serde_json::json;
 use stand_ins::telegram::Injection;
 
-use super::actors::Actors;
+use super::actors::{Actors, DISCORD_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WHATSAPP_BOT};
 use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
 use super::{Cells, Name};
 
+const SIGNATURE: &str = "x-signature-ed25519";
+const TIMESTAMP: &str = "x-signature-timestamp";
 const SECRET: &str = "x-telegram-bot-api-secret-token";
 
 fn row(actors: &Actors, method: &str, at: &str) -> Option<DoorRow> {
@@ -33,10 +35,140 @@ fn row(actors: &Actors, method: &str, at: &str) -> Option<DoorRow> {
             let probe = |(there, absent): (&str, &str)| {
                 Probe::new(&Name::new(there, absent), delivers).refused_to(&all, |heard| heard.status == 401)
             };
-            asks(bots.map(probe))
+            let mut probes: Vec<Probe> = bots.map(probe).into();
+            probes.extend([signed_notification(actors), signed_form(actors), bearer_webhook(actors)]);
+            asks(probes)
+        }
+        // Telegram has no further doors. Everybody gets the same answer for a bot and for none.
+        ("GET", "/door/{platform}/{bot}") => {
+            asks([no_door(actors, "", |heard| heard.status == 405), handshake(actors)])
+        }
+        ("POST", "/door/{platform}/{bot}/{*door}") => {
+            let signed = |by: &'static str, signature: String, time: &str| {
+                WrongCaller::new(by, &[(SIGNATURE, &signature), (TIMESTAMP, time)])
+            };
+            let mut all = vec![
+                signed("a guess", "ab".repeat(64), "1765000000"),
+                signed("no signature", String::new(), "1765000000"),
+                signed("the secret of another platform", actors.removed_bot_secret.clone(), "1765000000"),
+            ];
+            all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+            let ping = |bot: &str| {
+                DoorRequest::to(&format!("/door/discord/{bot}/interactions")).json(&json!({ "type": 1 }))
+            };
+            let probe = Probe::new(&Name::new(DISCORD_BOT, "4009"), ping);
+            let slack_bots = Name::new(SLACK_BOT, "UBOT9");
+            let challenge = |bot: &str, door: &str| {
+                let body = json!({ "type": "url_verification", "challenge": "psst" });
+                DoorRequest::to(&format!("/door/slack/{bot}{door}")).json(&body)
+            };
+            let slack = slack_callers(actors);
+            let slack = ["/events", "/interactions", "/commands"].map(|door| {
+                let request = move |bot: &str| challenge(bot, door);
+                Probe::new(&slack_bots, request).refused_to(&slack, |heard| heard.status == 401)
+            });
+            let [events, interactions, commands] = slack;
+            asks([
+                events,
+                interactions,
+                commands,
+                probe.refused_to(&all, |heard| heard.status == 401),
+                no_door(actors, "/events", |heard| heard.status == 404),
+            ])
+        }
+        (_, "/door/{platform}/{bot}/{*door}") => {
+            asks([no_door(actors, "/events", |heard| heard.status == 404)])
         }
         _ => None,
     }
+}
+
+/// Callers of Slack's doors whose signature is none of the bot's.
+fn slack_callers(actors: &Actors) -> Vec<WrongCaller> {
+    let signed = |by: &'static str, signature: &str, time: &str| {
+        WrongCaller::new(by, &[("x-slack-signature", signature), ("x-slack-request-timestamp", time)])
+    };
+    let now = (posthouse_time::Timepiece::wall().now().millis() / 1000).to_string();
+    let guess = format!("v0={}", "ab".repeat(32));
+    let mut all = vec![
+        signed("a guess", &guess, &now),
+        signed("an old guess", &guess, "1765000000"),
+        signed("no signature", "", &now),
+        signed("the secret itself", "slack.secret", &now),
+        signed("the secret of another platform", &actors.removed_bot_secret, &now),
+    ];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    all
+}
+
+/// A notification of WhatsApp, with the signature of somebody else.
+fn signed_notification(actors: &Actors) -> Probe {
+    const HUB_SIGNATURE: &str = "x-hub-signature-256";
+    let mut all = vec![
+        WrongCaller::new("a guess", &[(HUB_SIGNATURE, &format!("sha256={}", "ab".repeat(32)))]),
+        WrongCaller::new("no signature", &[(HUB_SIGNATURE, "sha256=")]),
+        WrongCaller::new("the app secret itself", &[(HUB_SIGNATURE, "app-canary")]),
+    ];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    let message = json!({ "id": "wamid.1", "from": "15550166", "type": "text", "text": { "body": "psst" } });
+    let request = move |bot: &str| {
+        let value = json!({ "metadata": { "phone_number_id": bot }, "messages": [message] });
+        let change = json!({ "field": "messages", "value": value });
+        DoorRequest::to(&format!("/door/whatsapp_cloud/{bot}"))
+            .json(&json!({ "object": "whatsapp_business_account", "entry": [{ "changes": [change] }] }))
+    };
+    Probe::new(&Name::new(WHATSAPP_BOT, "3009"), request).refused_to(&all, |heard| heard.status == 401)
+}
+
+/// A message of Twilio, with the signature of somebody else.
+fn signed_form(actors: &Actors) -> Probe {
+    const TWILIO_SIGNATURE: &str = "x-twilio-signature";
+    let mut all = vec![
+        WrongCaller::new("a guess", &[(TWILIO_SIGNATURE, "AAAAAAAAAAAAAAAAAAAAAAAAAAA=")]),
+        WrongCaller::new("no signature", &[(TWILIO_SIGNATURE, "")]),
+        WrongCaller::new("the auth token itself", &[(TWILIO_SIGNATURE, "twilio-canary")]),
+    ];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    let request = |bot: &str| {
+        let to = format!("+{bot}");
+        let fields =
+            [("MessageSid", "SM1"), ("AccountSid", "AC1"), ("From", "+15550166"), ("To", &to), ("Body", "x")];
+        DoorRequest::to(&format!("/door/sms/{bot}")).form(&fields)
+    };
+    Probe::new(&Name::new(SMS_BOT, "15550199"), request).refused_to(&all, |heard| heard.status == 403)
+}
+
+/// A webhook with the token of somebody else. Tokens of this server's own APIs prove nothing here.
+fn bearer_webhook(actors: &Actors) -> Probe {
+    let mut all = vec![
+        WrongCaller::bearer("a guess", "guess"),
+        WrongCaller::bearer("an empty token", ""),
+        WrongCaller::new(
+            "two tokens",
+            &[("authorization", "Bearer guess"), ("authorization", "Bearer webhook-canary")],
+        ),
+    ];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    let request =
+        |bot: &str| DoorRequest::to(&format!("/door/webhook/{bot}")).json(&json!({ "text": "psst" }));
+    Probe::new(&Name::new(WEBHOOK_BOT, "other"), request).refused_to(&all, |heard| heard.status == 401)
+}
+
+/// The handshake of WhatsApp, with a token that is not the bot's.
+fn handshake(actors: &Actors) -> Probe {
+    let all = callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours));
+    let request = |bot: &str| {
+        let query = "hub.mode=subscribe&hub.verify_token=verify-canary&hub.challenge=1";
+        DoorRequest::to(&format!("/door/whatsapp_cloud/{bot}?{query}"))
+    };
+    Probe::new(&Name::new(WHATSAPP_BOT, "3009"), request).refused_to(&all, |heard| heard.status == 403)
+}
+
+fn no_door(actors: &Actors, door: &'static str, refused: fn(&RecordedResponse) -> bool) -> Probe {
+    let mut all = vec![WrongCaller::new("a guess", &[(SECRET, "guess")])];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    let request = move |bot: &str| DoorRequest::to(&format!("/door/telegram/{bot}{door}"));
+    Probe::new(&Name::new("7001", "7009"), request).refused_to(&all, refused)
 }
 
 pub async fn fill(actors: &mut Actors, cells: &mut Cells) {

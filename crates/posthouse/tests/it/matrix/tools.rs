@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::actors::{Actors, Owner, RecordedResponse};
 use super::{Cells, Name};
 
-const SKILL: &str = "# Skill: tide-watch\n# Status: Approved\ngo:\n    emit(text=\"low\")\ndefault: go\n";
+const SKILL: &str = "# Skill: tide-watch\n# Status: Approved\n# Triggers: event: tide.falls\ngo:\n    emit(text=\"low\")\ndefault: go\n";
 
 /// A call of a tool that names an object.
 struct ToolAsk {
@@ -18,7 +18,16 @@ struct ToolAsk {
 }
 
 /// Tools whose calls name nothing of a tenant, or write into the caller's own tenant only.
-const OWN: &[&str] = &["help", "runtime_capabilities", "skill_write", "data_write", "skill_list"];
+const OWN: &[&str] = &[
+    "help",
+    "runtime_capabilities",
+    "skill_write",
+    "data_write",
+    "skill_list",
+    "list_triggers",
+    "health_metrics",
+    "blocked_shell_attempts",
+];
 
 fn is_error(answer: &Value) -> bool {
     answer["error"].is_object()
@@ -50,7 +59,36 @@ fn asks(actors: &Actors, data: &Name) -> Vec<ToolAsk> {
             |name| json!({ "name": name, "new_state": "Disabled" }),
             is_error,
         ));
+        let is_missing = |answer: &Value| text(answer)["errors"][0]["class"] == "SkillNotFoundError";
+        asks.push(ask(path, "execute_skill", &skill, |name| json!({ "name": name }), is_missing));
+        for tool in ["lint_skill", "compile_skill", "skill_preflight"] {
+            asks.push(ask(path, tool, &skill, |name| json!({ "name": name }), is_error));
+        }
+        asks.push(ask(
+            path,
+            "register_trigger",
+            &skill,
+            |name| json!({ "skill_name": name, "source": "event", "name": "tide.turns" }),
+            is_error,
+        ));
+        let trigger = Name::new("trig-1", "trig-9");
+        // An agent may not change any trigger, whether it is there or not.
+        let is_not_removed = |answer: &Value| is_error(answer) || text(answer)["removed"] == json!(false);
+        asks.push(ask(
+            path,
+            "unregister_trigger",
+            &trigger,
+            |id| json!({ "trigger_id": id }),
+            is_not_removed,
+        ));
         let is_null = |answer: &Value| answer["result"]["content"][0]["text"] == "null";
+        asks.push(ask(
+            path,
+            "set_trigger_enabled",
+            &trigger,
+            |id| json!({ "trigger_id": id, "enabled": false }),
+            |answer| is_error(answer) || answer["result"]["content"][0]["text"] == "null",
+        ));
         asks.push(ask(path, "data_read", data, |id| json!({ "id": id }), is_null));
     }
     for name in [&actors.agent, &actors.instance, &actors.alias, &actors.wired] {
@@ -140,9 +178,8 @@ async fn every_tool_is_covered(actors: &Actors) {
         let listed = message(&actors.asks(&actors.acme, "POST", path, Some(&list), None).await);
         for tool in listed["result"]["tools"].as_array().unwrap() {
             let name = tool["name"].as_str().unwrap();
-            let waits = tool["description"].as_str().unwrap().contains("Not available in this build");
             let has_row = rows.iter().any(|row| row.path == path && row.tool == name);
-            assert!(waits || has_row || OWN.contains(&name), "{path} {name} has no row");
+            assert!(has_row || OWN.contains(&name), "{path} {name} has no row");
         }
     }
 }

@@ -8,25 +8,14 @@ use serde_json::{Map, Value, json};
 use super::ToolClient;
 use crate::test_server::TestServer;
 
-/// Tools that wait for the skill language.
-const WAITING: &[&str] = &[
-    "blocked_shell_attempts",
-    "skill_preflight",
-    "list_triggers",
-    "register_trigger",
-    "unregister_trigger",
-    "set_trigger_enabled",
-    "health_metrics",
-    "lint_skill",
-    "compile_skill",
-    "execute_skill",
-];
-
 /// What is compared otherwise than recorded, with the section that says so.
 const OUR_RULE: &[&str] = &[
     "5.4: server information, instructions, descriptions, the text of help and of errors of tools are ours",
     "5.4: runtime_capabilities has the recorded keys and shapes over our own connectors",
     "5.4: without a label, the name of the client is the author, not the user of the operating system",
+    "1.6: an output for an agent that nobody knows has a record with an error",
+    "17: the text form of a compiled skill is compared with the vectors of the language",
+    "18: findings have no extras",
 ];
 
 fn recorded(name: &str) -> Value {
@@ -57,14 +46,30 @@ fn tamed(value: &Value, own: &str) -> Value {
         Value::Object(members) => {
             let tame = |(name, value): (&String, &Value)| {
                 let value = match (name.as_str(), value) {
-                    ("changed_at", Value::Number(_)) => json!(0),
+                    (
+                        "changed_at" | "created_at" | "updated_at" | "registeredAt" | "delivered_at"
+                        | "windowStart_ms" | "windowEnd_ms",
+                        Value::Number(_),
+                    ) => json!(0),
+                    ("message" | "remediation", Value::String(_)) => json!("<text>"),
+                    ("changed_by", Value::String(author)) if author == own => json!("<os-user>"),
+                    // A record says why nothing was delivered, in other words.
+                    ("agent_delivery_receipts", Value::Array(records)) => records
+                        .iter()
+                        .map(|record| json!({ "agent_id": record["agent_id"], "output_kind": record["output_kind"] }))
+                        .collect(),
+                    ("errors", Value::Array(errors)) => errors
+                        .iter()
+                        .map(|error| if error.is_string() { json!("<text>") } else { tamed(error, own) })
+                        .collect(),
                     ("catalog_version", Value::String(_)) => json!("<token>"),
                     ("author", Value::String(author)) if author == own => json!("<os-user>"),
                     (_, value) => tamed(value, own),
                 };
                 (name.clone(), value)
             };
-            Value::Object(members.iter().map(tame).collect::<Map<_, _>>())
+            let members = members.iter().filter(|(name, _)| *name != "extras");
+            Value::Object(members.map(tame).collect::<Map<_, _>>())
         }
         other => other.clone(),
     }
@@ -83,9 +88,9 @@ fn shape(value: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_mcp_wire_are_answered_as_recorded_by_the_tools_that_are_served() {
+async fn vectors_mcp_wire_are_answered_as_recorded() {
     let (_server, client) = server();
-    let (mut compared, mut waiting, mut token) = (0, Vec::new(), String::new());
+    let (mut compared, mut token) = (0, String::new());
     for exchange in recorded("mcp-wire.json")["exchanges"].as_array().unwrap() {
         let mut request = exchange["request"].clone();
         let tool = request["params"]["name"].as_str().unwrap_or_default().to_owned();
@@ -105,11 +110,6 @@ async fn vectors_mcp_wire_are_answered_as_recorded_by_the_tools_that_are_served(
         let label = format!("{request}\n{answer}");
         assert_eq!((status, kind.as_str()), (200, "application/json; charset=utf-8"), "{label}");
         assert_eq!(answer["id"], request.get("id").cloned().unwrap_or_default(), "{label}");
-        if WAITING.contains(&tool.as_str()) {
-            assert_eq!(answer["error"], json!({ "code": -32603, "message": "not available in this build" }));
-            waiting.push(tool);
-            continue;
-        }
         compared += 1;
         if let Some(error) = exchange.get("error") {
             assert_eq!(answer["error"]["code"], error["code"], "{label}");
@@ -164,11 +164,8 @@ async fn vectors_mcp_wire_are_answered_as_recorded_by_the_tools_that_are_served(
             }
         }
     }
-    assert!(compared > 30 && waiting.len() > 20, "{compared} compared");
-    waiting.sort();
-    waiting.dedup();
+    assert!(compared > 50, "{compared} compared");
     println!("{compared} exchanges compared; by our rule: {OUR_RULE:#?}");
-    println!("waiting for the language: {waiting:?}");
 }
 
 /// A tool as the transcript shows it.
@@ -190,30 +187,52 @@ fn sorted(tool: &Value) -> Value {
     tool
 }
 
+/// The skill whose event the recorded requests name.
+const ALERTER: &str = "# Skill: alerter\n# Status: Approved\n# Triggers: event: Door.Open\n# Vars: WHO\n\
+    go:\n    emit(text=\"door ${WHO}\")\ndefault: go\n";
+
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_host_http_of_rpc_are_answered_as_recorded() {
+async fn vectors_host_http_of_rpc_and_events_are_answered_as_recorded() {
     let (_server, client) = server();
-    let (mut compared, mut waiting) = (0, Vec::new());
+    let written = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "skill_write", "arguments": { "name": "alerter", "source": ALERTER },
+    } });
+    client.post("/rpc", &[], &written.to_string()).await;
+    let (mut compared, mut others) = (0, Vec::new());
     for case in recorded("host-http.json").as_array().unwrap() {
         let text = |name: &str| case[name].as_str().unwrap_or_default();
-        if text("path") != "/rpc" {
-            waiting.push(format!("{} {}", text("method"), text("path")));
+        if !["/rpc", "/event"].contains(&text("path")) {
+            others.push(format!("{} {}", text("method"), text("path")));
             continue;
         }
         compared += 1;
         let http = reqwest::Client::new();
         let method = text("method").parse().unwrap();
-        let mut request = http.request(method, format!("{}/rpc", client.url));
-        request = request.basic_auth(&client.id, Some(&client.secret)).body(text("body").to_owned());
-        let response = request.send().await.unwrap();
-        assert_eq!(u64::from(response.status().as_u16()), case["status"].as_u64().unwrap());
+        let mut request = http.request(method, format!("{}{}", client.url, text("path")));
+        // The recorded token is that of the reference runtime; a credential of ours takes its place.
+        if text("path") == "/rpc" || !case["headers"]["authorization"].is_null() {
+            request = request.basic_auth(&client.id, Some(&client.secret));
+        }
+        let response = request.body(text("body").to_owned()).send().await.unwrap();
+        assert_eq!(u64::from(response.status().as_u16()), case["status"].as_u64().unwrap(), "{case}");
         let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
-        assert_eq!(json!(kind), case["content_type"]);
+        assert_eq!(json!(kind), case["content_type"], "{case}");
         let body = response.text().await.unwrap();
         let body = serde_json::from_str::<Value>(&body).unwrap_or_else(|_| body.into());
-        assert_eq!(body, case["response"], "{case}");
+        assert_eq!(event_answer(&body), event_answer(&case["response"]), "{case}");
     }
-    waiting.dedup();
-    assert_eq!(compared, 2);
-    println!("waiting for the language, or not served (5.5): {waiting:?}");
+    others.dedup();
+    assert!(compared >= 10, "{compared}");
+    println!("not served (5.5): {others:?}");
+}
+
+/// An answer without what differs: the id of a run, its durability (5.5), and the words of a reason.
+fn event_answer(body: &Value) -> Value {
+    let mut body = body.clone();
+    for (field, kept) in [("run_id", "<id>"), ("durability", "<word>"), ("reason", "<text>")] {
+        if body.get(field).is_some() {
+            body[field] = kept.into();
+        }
+    }
+    body
 }

@@ -21,18 +21,23 @@ struct StartedCommand {
     framed: Framed,
 }
 
+/// Starts the command with the credential of a client.
+pub fn start_stdio(url: &str, id: &str, secret: &str) -> Child {
+    Command::new(BINARY)
+        .args(["mcp", "--stdio"])
+        .env("POSTHOUSE_URL", url)
+        .env("POSTHOUSE_CLIENT_ID", id)
+        .env("POSTHOUSE_CLIENT_SECRET", secret)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
 impl StartedCommand {
     fn start(url: &str, id: &str, secret: &str, framed: Framed) -> Self {
-        let mut child = Command::new(BINARY)
-            .args(["mcp", "--stdio"])
-            .env("POSTHOUSE_URL", url)
-            .env("POSTHOUSE_CLIENT_ID", id)
-            .env("POSTHOUSE_CLIENT_SECRET", secret)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = start_stdio(url, id, secret);
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, input, output, framed }
     }

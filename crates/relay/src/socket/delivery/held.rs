@@ -11,12 +11,10 @@ use posthouse_time::Instant;
 use posthouse_wire::ChatId;
 
 use super::preparation::{ALBUM_QUIET, Preparation, Preparer};
-use super::presses::goes_elsewhere;
-use super::{Delivery, Origin};
+use super::{Delivery, Origin, inbound};
 use crate::agent_connections::State;
 use crate::generation::Proof;
 use crate::media::{PreparedEvent, merged};
-use crate::prompt_owners::pressed_prompt;
 use crate::stop_command::is_stop;
 
 /// Longest time for which an entry is held back because its chat is busy.
@@ -214,7 +212,7 @@ impl HoldRule {
 
 impl Delivery {
     /// Returns the entry unless it has to wait. Then it is held, and so are all later entries of its chat.
-    pub(super) fn unless_held(
+    pub(super) fn hold_or_return(
         &mut self,
         state: &mut State,
         socket: u64,
@@ -226,8 +224,9 @@ impl Delivery {
             return None;
         }
         // A press is never held back: the running turn waits for it.
-        if let Some(prompt) = pressed_prompt(&entry.event) {
-            return (!goes_elsewhere(state, socket, &prompt, &entry, origin)).then_some(entry);
+        if let Some(prompt) = &entry.turn.pressed {
+            let line = inbound(&entry, None, origin);
+            return (!state.hand_to_asker(socket, prompt, &entry, line)).then_some(entry);
         }
         let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
         let has_files = !entry.references.is_empty() || entry.album.is_some();

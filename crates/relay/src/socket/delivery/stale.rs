@@ -28,7 +28,7 @@ pub(super) fn marked(entry: &Entry, prepared: Option<&PreparedEvent>, now: Insta
         text: format!("This message is late: it was written {age} ago."),
         source: Speaker { user_name: Some("Posthouse".to_owned()), ..Speaker::default() },
     });
-    serde_json::to_vec(&event).ok().map(PreparedEvent::from)
+    Some(PreparedEvent::from(event.to_json()))
 }
 
 /// A time in its two largest units.

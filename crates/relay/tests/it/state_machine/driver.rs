@@ -124,7 +124,7 @@ impl Driver {
         let event = message(&self.agent.bots[0], &format!("c{chat}"), &format!("message {number}"));
         let new_entry = NewEntry {
             forward: None,
-            event,
+            event: event.deliverable().unwrap(),
             id: None,
             dedup: DedupKey::new(format!("{}-{number}", self.agent.instance)),
             references: Vec::new(),
@@ -134,7 +134,7 @@ impl Driver {
             stop: StopRule::Text,
             stale: None,
         };
-        let admission = self.server.relay.inboxes().admit(&self.admitted, new_entry).await.unwrap();
+        let admission = self.server.relay.inboxes().admit(&self.admitted, Box::new(new_entry)).await.unwrap();
         let entry = admission.entry().expect("there is room");
         self.model.accepted(entry.as_str().to_owned(), chat);
     }

@@ -4,7 +4,7 @@ use super::Mistakes;
 use crate::syntax::blanks::trim;
 use crate::syntax::parse_error::ParseErrorKind;
 
-/// Words of the language. They are compared with regard to case.
+/// Words of the language. They are case-sensitive.
 const RESERVED: &[&str] = &["default", "needs", "if", "elif", "else", "foreach", "in", "not", "unsafe"];
 
 /// Words that a later version of the language may use.
@@ -28,24 +28,34 @@ pub enum NameUse {
     Skill,
     Variable,
     Return,
+    Target,
+    Iterator,
 }
 
 /// Reports a name that is a reserved word. The caller keeps the name, so that the rest of the skill still makes sense.
 pub fn refuse_reserved(name: &str, used_as: NameUse, wrong: &mut Mistakes<'_>) {
+    if let Some(message) = reserved_word(name, used_as) {
+        wrong.add(ParseErrorKind::ReservedWord, message);
+    }
+}
+
+/// The message for a name that is a reserved word.
+pub fn reserved_word(name: &str, used_as: NameUse) -> Option<String> {
     let when = if RESERVED.contains(&name) {
         ""
     } else if RESERVED_FOR_LATER.contains(&name) {
         " for a later version"
     } else {
-        return;
+        return None;
     };
     let (used_as, instead) = match used_as {
         NameUse::Skill => ("a skill name", "-task"),
         NameUse::Variable => ("a variable name", "_value"),
         NameUse::Return => ("a return name", "_value"),
+        NameUse::Target => ("a target name", "_target"),
+        NameUse::Iterator => ("the name of a loop variable", "_item"),
     };
-    let message = format!("'{name}' is a reserved word{when} and cannot be {used_as}; try '{name}{instead}'");
-    wrong.add(ParseErrorKind::ReservedWord, message);
+    Some(format!("'{name}' is a reserved word{when} and cannot be {used_as}; try '{name}{instead}'"))
 }
 
 /// The names of a `# Returns:` line.

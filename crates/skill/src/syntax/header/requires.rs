@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::syntax::blanks::{is_blank, is_word, trim, unquoted, words};
+use crate::syntax::blanks::{is_blank, is_word, trim, words};
+use crate::syntax::literal::Literal;
 
 /// A variable that the host fills in: `user-var:KEY -> VAR (fallback: X)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,7 +35,8 @@ pub enum Required {
 pub fn read(value: &str) -> Vec<Required> {
     match variable(value) {
         Some(var) => vec![Required::Var(var)],
-        None => words(value).filter_map(token).collect(),
+        // One word of another form drops the whole line.
+        None => words(value).map(token).collect::<Option<_>>().unwrap_or_default(),
     }
 }
 
@@ -45,17 +47,18 @@ fn variable(value: &str) -> Option<VarRequirement> {
         .find_map(|(prefix, namespace)| Some((value.strip_prefix(prefix)?, namespace)))?;
     let (key, rest) = rest.split_once("->").or_else(|| rest.split_once('→'))?;
     let (key, rest) = (trim(key), trim(rest));
-    let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+    let end = rest.find(|c| !is_word(c) && c != '-').unwrap_or(rest.len());
     let (target, rest) = rest.split_at(end);
     let fallback = match trim(rest) {
         "" => None,
         trailer => {
             let inside = trailer.strip_prefix('(')?.strip_suffix(')')?.trim_start_matches(is_blank);
             let text = inside.strip_prefix("fallback")?.trim_start_matches(is_blank).strip_prefix(':')?;
-            Some(unquoted(trim(text)).to_owned())
+            Some(trim(text)).filter(|text| !text.is_empty()).map(|text| Literal::read(text).text.into_owned())
         }
     };
-    let named = !key.is_empty() && !key.contains(is_blank) && !target.is_empty();
+    let is_key = !key.is_empty() && key.chars().all(|c| is_word(c) || c == '-');
+    let named = is_key && target.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     named.then(|| VarRequirement {
         namespace,
         key: key.to_owned(),
@@ -67,13 +70,11 @@ fn variable(value: &str) -> Option<VarRequirement> {
 
 fn token(word: &str) -> Option<Required> {
     let (kind, name) = word.split_once('.')?;
-    let is_name = |text: &str| !text.is_empty() && text.chars().all(is_word);
-    if !is_name(kind) || !is_name(name) {
-        return None;
+    let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let is_name = |text: &str| begins(text) && text.chars().all(is_word);
+    let is_lower = |text: &str| is_name(text) && !text.contains(|c: char| c.is_ascii_uppercase());
+    if kind == "secret" && is_name(name) {
+        return Some(Required::Secret(name.to_owned()));
     }
-    Some(if kind == "secret" {
-        Required::Secret(name.to_owned())
-    } else {
-        Required::Capability(word.to_owned())
-    })
+    (is_lower(kind) && is_lower(name)).then(|| Required::Capability(word.to_owned()))
 }

@@ -70,7 +70,7 @@ fn reserved_words_are_reported_and_kept_as_names() {
 fn requires_lines_add_up_and_what_matches_no_form_is_dropped() {
     let header = SkillHeader::parse(
         "# Requires: user-var:tz → TZ\n# Requires: system-var:k->V(fallback:'a b')\n# Requires: nothing known\n\
-         # Requires: secret.A store.flag secret.B-C user-var:x\n# Requires: user-var: -> X\n",
+         # Requires: secret.A store.flag\n# Requires: secret.C secret.B-C\n# Requires: user-var: -> X\n",
     );
     let found: Vec<_> =
         header.requires.iter().map(|r| (r.key.as_str(), r.target.as_str(), r.fallback.as_deref())).collect();

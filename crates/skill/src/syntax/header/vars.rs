@@ -41,14 +41,14 @@ pub fn read(value: &str, wrong: &mut Mistakes<'_>) -> Vec<SkillVar> {
 /// `A=1,2,3` is one. Since a default may contain commas, `A=1, B` is one entry too: required names come first.
 pub fn split_entries(value: &str) -> Vec<&str> {
     let mut entries = Vec::new();
-    let (mut start, mut depth, mut quote, mut has_default) = (0, 0_i64, None, false);
+    let (mut start, mut depth, mut quote, mut has_default) = (0, 0_usize, None, false);
     for (at, c) in value.char_indices() {
         match (quote, c) {
             (Some(open), _) if open == c => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '[' | '{') => depth += 1,
-            (None, ']' | '}') => depth -= 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
             (None, '=') => has_default = true,
             (None, ',') if depth == 0 && begins_entry(&value[at + 1..], has_default) => {
                 entries.push(&value[start..at]);
@@ -107,6 +107,11 @@ mod tests {
     #[test]
     fn a_quote_that_is_never_closed_protects_the_rest() {
         assert_eq!(split_entries("A=\"x, B=1"), ["A=\"x, B=1"]);
+    }
+
+    #[test]
+    fn a_bracket_that_was_never_opened_changes_nothing() {
+        assert_eq!(split_entries("A=1}, B=2"), ["A=1}", "B=2"]);
     }
 
     #[test]

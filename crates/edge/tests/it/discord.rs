@@ -1,0 +1,11 @@
+//! The Discord platform, tested with the vectors and with the stand-in.
+
+mod actors;
+mod gateway;
+mod guests;
+mod interactions;
+mod sending;
+mod streaming;
+mod threads;
+mod vectors;
+mod waiting_events;

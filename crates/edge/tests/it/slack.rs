@@ -1,0 +1,10 @@
+//! The Slack platform, tested with the vectors and with the stand-in.
+
+mod actors;
+mod files;
+mod health;
+mod interactions;
+mod messages;
+mod sending;
+mod socket_mode;
+mod vectors;

@@ -1,0 +1,5 @@
+//! Twilio's channels, tested with the vectors and with the stand-in.
+
+mod actors;
+mod conversation;
+mod vectors;

@@ -1,0 +1,295 @@
+//! SQL of the runs of skills.
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{DispatchId, RunId, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Sqlite, owner};
+use crate::Fault;
+use crate::skill_runs::{
+    EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns, StoredRun,
+};
+
+const COLUMNS: &str =
+    "number, id, tenant, skill, version, source, trigger_name, trigger_id, caller, fired, inputs,
+    repeatable, state, attempts, started, ended, error";
+
+#[async_trait]
+impl SkillRuns for Sqlite {
+    async fn begin_run(&self, run: NewRun) -> Result<(), Fault> {
+        self.write_for(owner(&run.tenant), move |db| insert(db, &run, RunState::Running)).await
+    }
+
+    async fn queue_run(&self, run: NewRun) -> Result<bool, Fault> {
+        self.write_for(owner(&run.tenant), move |db| {
+            let queued: u32 = db
+                .prepare_cached("SELECT count(*) FROM skill_runs WHERE tenant = ?1 AND state = 'queued'")?
+                .query_row([run.tenant.as_str()], |row| row.get(0))?;
+            if queued >= QUEUED_RUNS {
+                return Ok(false);
+            }
+            insert(db, &run, RunState::Queued)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn next_run(&self, after: &TenantId, busy: &[TenantId]) -> Result<Option<StoredRun>, Fault> {
+        let (after, now) = (after.clone(), self.timepiece.now());
+        let busy: Vec<String> = busy.iter().map(ToString::to_string).collect();
+        let busy = serde_json::to_string(&busy).unwrap_or_else(|_| "[]".to_owned());
+        self.write(move |db| {
+            let mut behind = db.prepare_cached(
+                "SELECT tenant, number FROM skill_runs
+                 WHERE state = 'queued' AND tenant > ?1 AND due <= ledger_time()
+                   AND tenant NOT IN (SELECT value FROM json_each(?2))
+                 ORDER BY tenant, number LIMIT 1",
+            )?;
+            let mut find = |after: &str| {
+                behind.query_row([after, &busy], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            };
+            let found: Option<(String, i64)> = match find(after.as_str())? {
+                Some(found) => Some(found),
+                None => find("")?,
+            };
+            let Some((tenant, number)) = found else { return Ok(None) };
+            db.prepare_cached(
+                "UPDATE skill_runs SET state = 'running', attempts = attempts + 1, started = ?3, counted = ledger_time()
+                 WHERE tenant = ?1 AND number = ?2",
+            )?
+            .execute(params![tenant, number, now.millis()])?;
+            db.prepare_cached(&format!("SELECT {COLUMNS} FROM skill_runs WHERE tenant = ?1 AND number = ?2"))?
+                .query_row(params![tenant, number], stored)
+                .optional()
+        })
+        .await
+    }
+
+    async fn end_run(&self, tenant: &TenantId, id: &RunId, end: EndedRun) -> Result<(), Fault> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write_for(owner(&tenant), move |db| {
+            let ended = db
+                .prepare_cached(
+                    "UPDATE skill_runs SET state = ?3, version = coalesce(?4, version), ended = ?5, error = ?6,
+                       record = ?7, inputs = NULL, counted = ledger_time()
+                     WHERE tenant = ?1 AND id = ?2 AND ended IS NULL",
+                )?
+                .execute(params![
+                    tenant.as_str(),
+                    id.as_str(),
+                    end.state.word(),
+                    end.version,
+                    end.ended.millis(),
+                    end.error,
+                    end.record,
+                ])?;
+            if ended > 0 {
+                let mut sent = db.prepare_cached(
+                    "INSERT INTO skill_run_dispatches (dispatch, run) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                )?;
+                for dispatch in &end.dispatches {
+                    sent.execute([dispatch.as_str(), id.as_str()])?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn cancel_queued_run(&self, tenant: &TenantId, id: &RunId, now: Moment) -> Result<bool, Fault> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write_for(owner(&tenant), move |db| {
+            let cancelled = db.execute(
+                "UPDATE skill_runs SET state = 'cancelled', ended = ?3, inputs = NULL, counted = ledger_time()
+                 WHERE tenant = ?1 AND id = ?2 AND state = 'queued'",
+                params![tenant.as_str(), id.as_str(), now.millis()],
+            )?;
+            Ok(cancelled > 0)
+        })
+        .await
+    }
+
+    async fn take_over_runs(&self, now: Moment) -> Result<(usize, usize), Fault> {
+        self.write(move |db| {
+            let again = db.execute(
+                "UPDATE skill_runs SET state = 'queued', started = NULL, due = ledger_time()
+                 WHERE state = 'running' AND repeatable AND attempts > 0 AND attempts < ?1",
+                [RUN_ATTEMPTS],
+            )?;
+            let ended = db.execute(
+                "UPDATE skill_runs SET state = 'interrupted', ended = ?1, inputs = NULL,
+                   error = 'the server stopped during the run', counted = ledger_time()
+                 WHERE state = 'running'",
+                [now.millis()],
+            )?;
+            Ok((again, ended))
+        })
+        .await
+    }
+
+    async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<StoredRun>, Fault> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS}, record FROM skill_runs WHERE tenant = ?1 AND id = ?2"
+            ))?
+            .query_row([tenant.as_str(), id.as_str()], with_record)
+            .optional()
+        })
+        .await
+    }
+
+    async fn runs(
+        &self,
+        of: &TenantId,
+        filter: RunFilter,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<StoredRun>, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM skill_runs
+                 WHERE tenant = ?1 AND number < ?2 AND (?3 IS NULL OR skill = ?3) AND (?4 IS NULL OR state = ?4)
+                   AND (?5 IS NULL OR fired >= ?5) AND (NOT ?6 OR trigger_id IS NOT NULL)
+                   AND (?7 IS NULL OR caller = ?7)
+                 ORDER BY number DESC LIMIT ?8"
+            ))?
+            .query_map(
+                params![
+                    of.as_str(),
+                    before.unwrap_or(i64::MAX),
+                    filter.skill,
+                    filter.state.map(RunState::word),
+                    filter.since.map(Moment::millis),
+                    filter.triggered,
+                    filter.caller,
+                    limit,
+                ],
+                stored,
+            )?
+            .collect()
+        })
+        .await
+    }
+
+    async fn run_records(&self, of: &TenantId, since: Moment, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS}, record FROM skill_runs
+                 WHERE tenant = ?1 AND ended IS NOT NULL AND fired >= ?2 ORDER BY number DESC LIMIT ?3"
+            ))?
+            .query_map(params![of.as_str(), since.millis(), limit], with_record)?
+            .collect()
+        })
+        .await
+    }
+
+    async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault> {
+        let dispatch = dispatch.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM skill_runs
+                 WHERE id IN (SELECT run FROM skill_run_dispatches WHERE dispatch = ?1) ORDER BY id"
+            ))?
+            .query_map([dispatch.as_str()], stored)?
+            .collect()
+        })
+        .await
+    }
+
+    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            db.prepare_cached("SELECT dispatch FROM skill_run_dispatches WHERE run = ?1 ORDER BY dispatch")?
+                .query_map([id.as_str()], |row| Ok(row.get::<_, String>(0)?.into()))?
+                .collect()
+        })
+        .await
+    }
+}
+
+/// Deletes everything that belongs to a tenant here.
+pub(super) fn remove_all(db: &Connection, of: &TenantId) -> rusqlite::Result<()> {
+    db.execute(
+        "DELETE FROM skill_run_dispatches WHERE run IN (SELECT id FROM skill_runs WHERE tenant = ?1)",
+        [of.as_str()],
+    )?;
+    for table in ["skill_runs", "skill_triggers", "skill_trigger_numbers"] {
+        db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1"), [of.as_str()])?;
+    }
+    Ok(())
+}
+
+fn insert(db: &Connection, run: &NewRun, state: RunState) -> rusqlite::Result<()> {
+    let last: i64 = db
+        .prepare_cached("SELECT coalesce(max(number), 0) FROM skill_runs WHERE tenant = ?1")?
+        .query_row([run.tenant.as_str()], |row| row.get(0))?;
+    let started = (state == RunState::Running).then(|| run.fired.millis());
+    db.prepare_cached(
+        "INSERT INTO skill_runs (tenant, number, id, skill, version, source, trigger_name, trigger_id, caller,
+           state, inputs, repeatable, fired, started, due, counted)
+         SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ledger_time(), ledger_time()
+         FROM tenants WHERE id = ?1
+         ON CONFLICT (id) DO NOTHING",
+    )?
+    .execute(params![
+        run.tenant.as_str(),
+        last + 1,
+        run.id.as_str(),
+        run.skill,
+        run.version,
+        run.source,
+        run.trigger_name,
+        run.trigger_id,
+        run.caller,
+        state.word(),
+        run.inputs,
+        run.repeatable,
+        run.fired.millis(),
+        started,
+    ])?;
+    let oldest = last + 1 - RUNS_OF_A_TENANT;
+    if oldest > 0 {
+        db.prepare_cached(
+            "DELETE FROM skill_run_dispatches WHERE run IN
+               (SELECT id FROM skill_runs WHERE tenant = ?1 AND number <= ?2 AND ended IS NOT NULL)",
+        )?
+        .execute(params![run.tenant.as_str(), oldest])?;
+        db.prepare_cached("DELETE FROM skill_runs WHERE tenant = ?1 AND number <= ?2 AND ended IS NOT NULL")?
+            .execute(params![run.tenant.as_str(), oldest])?;
+    }
+    Ok(())
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
+    let state: String = row.get(12)?;
+    Ok(StoredRun {
+        number: row.get(0)?,
+        run: NewRun {
+            id: row.get::<_, String>(1)?.into(),
+            tenant: row.get::<_, String>(2)?.into(),
+            skill: row.get(3)?,
+            version: row.get(4)?,
+            source: row.get(5)?,
+            trigger_name: row.get(6)?,
+            trigger_id: row.get(7)?,
+            caller: row.get(8)?,
+            fired: Moment::from_millis(row.get(9)?),
+            inputs: row.get(10)?,
+            repeatable: row.get(11)?,
+        },
+        state: RunState::named(&state).unwrap_or(RunState::Interrupted),
+        attempts: row.get(13)?,
+        started: row.get::<_, Option<i64>>(14)?.map(Moment::from_millis),
+        ended: row.get::<_, Option<i64>>(15)?.map(Moment::from_millis),
+        error: row.get(16)?,
+        record: None,
+    })
+}
+
+fn with_record(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
+    Ok(StoredRun { record: row.get(17)?, ..stored(row)? })
+}

@@ -1,0 +1,123 @@
+//! The skill that a command line names: a file, standard input, or a stored skill of the server; and its neighbours.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use async_trait::async_trait;
+use clap::Args;
+use posthouse_agent::post::Fault;
+use skill::{
+    ApprovalMode, ApprovalVerdict, HostFault, LoadedSkill, SkillLibrary, VarRequirement, check_approval,
+};
+
+use crate::cli::program_client::{CredentialArgs, ProgramClient};
+use crate::cli::server_address::ServerOptions;
+
+/// The end of the names of skill files.
+const ENDING: &str = ".skill.md";
+
+/// Options of commands that take a skill.
+#[derive(Args)]
+pub struct SkillArgs {
+    /// A file, `-` for standard input, or the name of a stored skill
+    #[arg(value_name = "FILE|NAME")]
+    skill: String,
+    /// Folder with the skills that this one names, as NAME.skill.md; by default the folder of the file
+    #[arg(long, value_name = "FOLDER")]
+    skills: Option<PathBuf>,
+    #[command(flatten)]
+    credential: CredentialArgs,
+}
+
+/// A skill with the place where it finds others.
+pub struct GivenSkill {
+    /// The path, or the name of a stored skill.
+    pub label: String,
+    pub source: String,
+    /// The version, if it is a stored skill.
+    pub version: Option<String>,
+    pub library: GivenLibrary,
+}
+
+/// Stored skills.
+pub enum GivenLibrary {
+    /// Files `NAME.skill.md` of a folder.
+    Folder(PathBuf),
+    /// The skills of a tenant.
+    Server(ProgramClient),
+}
+
+impl SkillArgs {
+    /// The file, unless the skill comes from standard input or from the server.
+    pub fn file(&self) -> Option<PathBuf> {
+        is_path(&self.skill).then(|| PathBuf::from(&self.skill))
+    }
+
+    /// Whether the skill is looked up on the server.
+    pub fn is_stored(&self) -> bool {
+        self.skill != "-" && !is_path(&self.skill)
+    }
+
+    pub async fn read(self, server: &ServerOptions) -> anyhow::Result<GivenSkill> {
+        if self.is_stored() {
+            return self.fetch(server).await;
+        }
+        let file = Path::new(&self.skill);
+        let source = read_file(file)?;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let library = GivenLibrary::Folder(self.skills.unwrap_or_else(|| folder.to_owned()));
+        let label = if self.skill == "-" { "standard input".to_owned() } else { self.skill };
+        Ok(GivenSkill { label, source, version: None, library })
+    }
+
+    async fn fetch(self, server: &ServerOptions) -> anyhow::Result<GivenSkill> {
+        let name = self.skill;
+        if !server.is_given() {
+            bail!("there is no file {name}; to use a stored skill, name a server with --url or --dir");
+        }
+        let program = self.credential.connect(server).await?;
+        let stored = program.post.skill(&name, None).await.map_err(|fault| program.error(fault))?;
+        let library = self.skills.map_or(GivenLibrary::Server(program), GivenLibrary::Folder);
+        Ok(GivenSkill { label: name, source: stored.source, version: Some(stored.version), library })
+    }
+}
+
+/// Whether a word is a path: it names an existing file, or it looks like one.
+fn is_path(word: &str) -> bool {
+    let looks_like_one = word.contains('/') || word.ends_with(".md") || word.ends_with(".skill");
+    word != "-" && (looks_like_one || Path::new(word).is_file())
+}
+
+/// The text of a file, or of standard input for `-`.
+pub fn read_file(file: &Path) -> anyhow::Result<String> {
+    match file == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()).context("cannot read standard input"),
+        false => std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
+#[async_trait]
+impl SkillLibrary for GivenLibrary {
+    async fn stored_skill(&self, name: &str) -> Result<Option<LoadedSkill>, HostFault> {
+        let source = match self {
+            // A name with a slash would lead out of the folder.
+            Self::Folder(_) if !workshop::is_skill_name(name) => None,
+            Self::Folder(folder) => std::fs::read_to_string(folder.join(format!("{name}{ENDING}"))).ok(),
+            Self::Server(program) => match program.post.skill(name, None).await {
+                Ok(stored) => Some(stored.source),
+                Err(Fault::Refused { status: 404, .. }) => None,
+                Err(fault) => return Err(HostFault::plain(fault.to_string())),
+            },
+        };
+        Ok(source.map(|source| LoadedSkill { source: source.into(), author: None }))
+    }
+
+    fn approval_verdict(&self, source: &str) -> ApprovalVerdict {
+        check_approval(source, ApprovalMode::Open)
+    }
+
+    /// The command line knows no values of users; `--input` gives them.
+    async fn known_value(&self, _: &VarRequirement) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,309 @@
+//! Secrets do not leak through skills, data and tools: everything that their use produces, successful or not, is
+//! searched for the secrets that went in.
+
+use std::io::Write;
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::matrix::basic;
+use crate::skill_cli::{IN_BASE64, PRIVATE_KEY, PUBLIC_KEY};
+use crate::test_server::{BINARY, TestServer, files};
+use crate::tokens::exchanges;
+use crate::tools::stdio::start_stdio;
+
+const AUTHORIZATION: &str = "Bearer CANARY-of-a-connector";
+const SHARED: &str = "CANARY-of-a-shared-secret";
+const SKILL: &str = "# Skill: tide\n# Status: Approved\ngo:\n    emit(text=\"high\")\n";
+
+/// Makes calls with one credential, and keeps all answers.
+struct Prober {
+    url: String,
+    client: reqwest::Client,
+    answers: Vec<String>,
+}
+
+impl Prober {
+    async fn asks(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String) {
+        let mut request =
+            self.client.request(method.parse().unwrap(), format!("{}{path}", self.url)).body(body.to_owned());
+        request = request.header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), format!("{:?}", answer.headers()));
+        let body = answer.text().await.unwrap();
+        self.answers.push(format!("{method} {path}: {status} {headers} {body}"));
+        (status, body)
+    }
+
+    /// Calls the routes below `/v1`, with good and bad requests.
+    async fn uses_stores(&mut self, authorization: &str) {
+        let headers = [("authorization", authorization)];
+        let id = {
+            let entry = json!({ "content": "high tide", "tags": ["sea"] }).to_string();
+            let (status, body) = self.asks("POST", "/v1/data", &headers, &entry).await;
+            assert_eq!(status, 201, "{body}");
+            serde_json::from_str::<Value>(&body).unwrap()["id"].as_str().unwrap().to_owned()
+        };
+        for (method, path, body) in [
+            ("PUT", "/v1/skills/tide", json!({ "source": SKILL }).to_string()),
+            ("PUT", "/v1/skills/tide", "{".to_owned()),
+            ("PUT", "/v1/skills/tide", json!({ "source": "x", "author": "nobody else" }).to_string()),
+            ("PUT", "/v1/skills/..%2Ftide", json!({ "source": "x" }).to_string()),
+            ("POST", "/v1/skills/tide/status", json!({ "status": "Approved" }).to_string()),
+            ("GET", "/v1/skills", String::new()),
+            ("GET", "/v1/skills/tide", String::new()),
+            ("GET", "/v1/skills/ghost", String::new()),
+            ("GET", "/v1/skills/tide/versions", String::new()),
+            ("GET", "/v1/skill-catalogue?audience=all", String::new()),
+            ("GET", "/v1/skill-store", String::new()),
+            ("GET", "/v1/data", String::new()),
+            ("GET", &format!("/v1/data/{id}"), String::new()),
+            ("GET", "/v1/data/ghost", String::new()),
+            ("GET", "/v1/data-store", String::new()),
+            ("POST", "/v1/data/query", json!({ "query": "tide" }).to_string()),
+            ("POST", "/v1/data/query", json!({ "query": "raw:(" }).to_string()),
+            ("POST", "/v1/data/query", json!({ "query": "tide", "colour": "red" }).to_string()),
+            ("DELETE", "/v1/skills/ghost", String::new()),
+        ] {
+            self.asks(method, path, &headers, &body).await;
+        }
+    }
+
+    /// Every tool of both surfaces, with arguments and without.
+    async fn uses_tools(&mut self, authorization: &str) {
+        let headers = [("authorization", authorization), ("x-agent-id", "heron")];
+        for path in ["/rpc", "/mcp"] {
+            let listed = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+            let (_, body) = self.asks("POST", path, &headers, &listed).await;
+            let line = body.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&body);
+            let listed: Value = serde_json::from_str(line).unwrap();
+            let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{body}")).clone();
+            assert!(tools.len() > 8, "{body}");
+            for tool in tools {
+                for arguments in [
+                    json!({}),
+                    json!({ "name": "tide", "source": SKILL, "overwrite": true, "new_state": "Approved",
+                        "query": "tide", "content": "low tide", "agent": "desk", "message": "hello",
+                        "timeout": 1, "wait": 0 }),
+                ] {
+                    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+                        "params": { "name": tool["name"], "arguments": arguments } });
+                    self.asks("POST", path, &headers, &call.to_string()).await;
+                }
+            }
+            for junk in ["", "{", "[]", "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ghost\"}"] {
+                self.asks("POST", path, &headers, junk).await;
+            }
+        }
+        let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "probe", "version": "1" } } });
+        self.asks("POST", "/mcp", &headers, &initialize.to_string()).await;
+    }
+
+    /// What a command prints.
+    fn runs(&mut self, server: &TestServer, words: &[&str], env: &[(&str, &str)]) {
+        for json in [&["--json"][..], &[]] {
+            let output = Command::new(BINARY)
+                .args(json)
+                .arg("--dir")
+                .arg(server.folder())
+                .args(words)
+                .envs(env.iter().copied())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.success(), "{words:?}: {said}");
+            self.answers.push(format!("{words:?}: {said}"));
+        }
+    }
+}
+
+fn text(of: &Value, name: &str) -> String {
+    of[name].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_in_any_log_error_metric_file_backup_or_answer_of_skills_data_and_tools() {
+    crate::talk::provide_crypto();
+    let dir = tempfile::tempdir().unwrap();
+    let roots = dir.path().canonicalize().unwrap().join("roots");
+    std::fs::create_dir(&roots).unwrap();
+    let roots = roots.to_str().unwrap().to_owned();
+    let folder = dir.path().join("house");
+    let mut server = TestServer::open_at(
+        dir,
+        folder,
+        &[
+            ("POSTHOUSE_LOG__LEVEL", "trace"),
+            ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
+            ("POSTHOUSE_WORKSHOP__ROOTS", &roots),
+        ],
+    );
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
+    let mut prober = Prober { url: server.url.clone(), client: reqwest::Client::new(), answers: Vec::new() };
+    let mut secrets = vec![AUTHORIZATION.replacen("Bearer ", "", 1), SHARED.to_owned(), admin.clone()];
+    let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
+    secrets.push(vault_key.trim().rsplit(':').next().unwrap().to_owned());
+
+    // One tenant with the server's own store, one with a folder.
+    let mut credentials = Vec::new();
+    for (tenant, store) in [("acme", "house".to_owned()), ("globex", format!("filesystem:{roots}/globex"))] {
+        server.does(&["tenant", "create", tenant]);
+        server.does(&["tenant", "change", tenant, "--skill-store", &store]);
+        let heron = server.does(&["agent", "create", "heron", "--tenant", tenant]);
+        let own = server.does(&["client", "create", "--tenant", tenant]);
+        let connector = json!({ "tenant": tenant, "name": "hooks", "kind": "webhook", "force": true,
+            "authorization": AUTHORIZATION, "hmac_secret": SHARED,
+            "settings": { "agents": { "desk": { "url": "http://127.0.0.1:1/gone" } }, "timeout_ms": 400 } });
+        let headers = [("authorization", format!("Bearer {admin}"))];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (status, body) = prober.asks("POST", "/admin/connectors", &headers, &connector.to_string()).await;
+        assert_eq!(status, 201, "{body}");
+        for made in [&own, &heron] {
+            let access = text(&exchanges(&server, made).await, "access_token");
+            let by_secret = basic(&text(made, "client_id"), &text(made, "client_secret"));
+            secrets.extend([text(made, "client_secret"), access.clone()]);
+            secrets.push(by_secret.replacen("Basic ", "", 1));
+            credentials.extend([format!("Bearer {access}"), by_secret]);
+        }
+        credentials.push(format!("Bearer {}", text(&heron, "access_token")));
+        secrets.extend([text(&heron, "secret"), text(&heron, "access_token"), text(&heron, "refresh_token")]);
+    }
+    for authorization in &credentials {
+        prober.uses_stores(authorization).await;
+        prober.uses_tools(authorization).await;
+    }
+
+    // Every secret in every wrong place.
+    for (number, secret) in secrets.clone().iter().enumerate() {
+        let wrong = [
+            format!("Bearer {secret}"),
+            format!("Basic {}", STANDARD.encode(format!("client:{secret}"))),
+            format!("Basic {}", STANDARD.encode(format!("{secret}:x"))),
+            secret.clone(),
+        ];
+        for (at, authorization) in wrong.iter().enumerate() {
+            // Refusals slow an address down, so each request comes from another address.
+            let address = format!("192.0.2.{}", 4 * number + at + 1);
+            let headers = [("authorization", authorization.as_str()), ("x-forwarded-for", address.as_str())];
+            for (path, body) in [("/rpc", "{"), ("/mcp", "{}"), ("/v1/data", "{"), ("/v1/data/query", "{}")] {
+                self::assert_refused(&mut prober, path, &headers, body, credentials.contains(authorization))
+                    .await;
+            }
+        }
+        let headers = [("authorization", credentials[0].as_str()), ("mcp-session-id", secret.as_str())];
+        prober.asks("POST", "/mcp", &headers, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}").await;
+    }
+
+    // The operator's commands, with a private key that stays on this machine.
+    let (key, public) =
+        (server.secret_file("approval.key", PRIVATE_KEY), server.secret_file("approval.pub", PUBLIC_KEY));
+    server.does(&["approval-key", "add", "--tenant", "acme", "--public-key-file", &public]);
+    server.does(&["tenant", "set", "acme", "--approval", "signed"]);
+    for words in [
+        &["skill", "approve", "tide", "--yes", "--tenant", "acme"][..],
+        &["skill", "reapprove", "--tenant", "acme"],
+        &["skill", "verify", "--tenant", "acme"],
+        &["skill", "list", "--tenant", "acme"],
+        &["skill", "show", "tide", "--tenant", "acme"],
+        &["skill", "history", "tide", "--tenant", "globex"],
+        &["approval-key", "list", "--tenant", "acme"],
+        &["approval-key", "log", "--tenant", "acme"],
+        &["tenant", "show", "globex"],
+        &["connector", "show", "hooks", "--tenant", "acme"],
+        &["client", "list"],
+    ] {
+        prober.runs(&server, words, &[("SKILLSCRIPT_APPROVAL_KEY_FILE", &key)]);
+    }
+    prober.answers.push(over_stdio(&server, &credentials[1]));
+    let backup = server.folder().join("backup.db");
+    server.does(&["backup", backup.to_str().unwrap()]);
+    let headers = [("authorization", format!("Bearer {admin}"))];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    assert_eq!(prober.asks("GET", "/metrics", &headers, "").await.0, 200);
+
+    // While the server runs, because the write-ahead logs disappear at a clean end; and again after it.
+    let mut kept = files(&server.folder());
+    assert!(kept.iter().any(|(path, _)| path.to_string_lossy().ends_with("ledger.db-wal")));
+    assert!(kept.iter().any(|(path, _)| path.to_string_lossy().contains("data-index/")));
+    assert!(server.stop(), "a clean stop exits 0");
+    kept.extend(files(&server.folder()));
+    kept.extend(files(std::path::Path::new(&roots)));
+    kept.retain(|(path, _)| !path.ends_with("admin.token") && !path.ends_with("vault.key"));
+    for name in ["backup.db", "globex/tide.skill.md"] {
+        assert!(kept.iter().any(|(path, _)| path.ends_with(name)), "{name} was meant to be searched");
+    }
+    let log = server.log.lock().unwrap().clone();
+    assert!(log.len() > 1_000, "the log was meant to be talkative: {log}");
+    assert!(!log.contains("panicked"), "{log}");
+    let seed: Vec<u8> = (0..32).collect();
+    for (path, bytes) in &kept {
+        assert!(!bytes.windows(32).any(|found| found == seed), "a private key in {}", path.display());
+    }
+    // Lossy decoding hides nothing, because all searched secrets are ASCII.
+    let kept: Vec<_> =
+        kept.into_iter().map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned())).collect();
+    secrets.push(IN_BASE64.to_owned());
+    for secret in &secrets {
+        assert!(secret.len() > 15, "{secret} is too short to be found by accident");
+        assert!(!log.contains(secret), "in the log: {:?}", log.lines().find(|line| line.contains(secret)));
+        for answer in &prober.answers {
+            assert!(!answer.contains(secret), "{secret} in an answer: {answer}");
+        }
+        for (path, text) in &kept {
+            assert!(!text.contains(secret), "{secret} in {}", path.display());
+        }
+    }
+    println!(
+        "{} secrets, {} answers, {} files, {} bytes of log",
+        secrets.len(),
+        prober.answers.len(),
+        kept.len(),
+        log.len()
+    );
+}
+
+async fn assert_refused(
+    prober: &mut Prober,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+    is_a_credential: bool,
+) {
+    let (status, _) = prober.asks("POST", path, headers, body).await;
+    assert_eq!(status == 401, !is_a_credential, "{:?}", prober.answers.last());
+}
+
+/// What `posthouse mcp --stdio` prints, on both outputs, while it serves good and bad messages.
+fn over_stdio(server: &TestServer, by_secret: &str) -> String {
+    let decoded = STANDARD.decode(by_secret.strip_prefix("Basic ").unwrap()).unwrap();
+    let decoded = String::from_utf8(decoded).unwrap();
+    let (id, secret) = decoded.split_once(':').unwrap();
+    let mut child = start_stdio(&server.url, id, secret);
+    let mut input = child.stdin.take().unwrap();
+    for message in [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string(),
+        "junk".to_owned(),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": { "name": "skill_read", "arguments": { "name": "tide" } } })
+        .to_string(),
+    ] {
+        writeln!(input, "{message}").unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("skill_read") && said.contains("emit"), "{said}");
+    said
+}

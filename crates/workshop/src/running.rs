@@ -1,0 +1,51 @@
+//! Running skills: the real `SkillHost`, with tools, models, commands, files, agents and secrets.
+//!
+//! [`RunResources`] are what the runs of one tenant share: connected tools, the model, what is allowed. A [`RunHost`] is
+//! the outside world of one run. Without a server, a host has a folder of skills and no agents.
+//!
+//! - Commands, files and child processes are refused unless the operator allows them.
+//! - Dropping a run ends what it does: its commands are killed with their children.
+//! - A secret is read just before the call that needs it, and from the run's own tenant only.
+
+mod admission;
+mod agent_messages;
+mod bridges;
+mod commands;
+mod connectors_file;
+mod cron_times;
+mod file_access;
+mod local_model;
+mod process_group;
+mod repeatable;
+mod routes;
+mod run_host;
+mod run_queue;
+mod run_report;
+mod run_resources;
+mod run_secrets;
+mod run_settings;
+mod run_skills;
+mod run_slots;
+mod runs;
+mod skill_runner;
+mod tenant_resources;
+mod tool_clients;
+mod triggers;
+
+pub use agent_messages::AgentMessages;
+pub use commands::Commands;
+pub use connectors_file::{ConnectorClass, ConnectorsFile, FileConnector};
+pub use file_access::FileAccess;
+pub use local_model::LocalModel;
+pub use routes::{RUN_OPENAPI, RUN_OPERATIONS, run_routes};
+pub use run_host::RunHost;
+pub use run_report::{RefusedName, RunRefusal};
+pub use run_resources::RunResources;
+pub use run_secrets::RunSecrets;
+pub use run_settings::{MissedRuns, RunSettings};
+pub use run_skills::{RefusedSkill, RunSkills};
+pub use runs::{RunOrder, RunParts, RunReport, RunText, Runs};
+pub use skill_runner::{RunnerParts, SkillRunner};
+pub use tenant_resources::{RunSettingsRefusal, TenantResources, TenantRunSetup};
+pub use tool_clients::{ToolClientParts, ToolClients};
+pub use triggers::{EventOutcome, Triggers, trigger_id};

@@ -1,0 +1,134 @@
+//! Queue of runs that triggers started: durable, bounded, and fair between tenants.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{NewRun, StoredRun};
+use parking_lot::Mutex;
+use posthouse_wire::TenantId;
+use skill::{RunTrigger, SkillObject, SkillValue};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use super::runs::{RunOrder, RunText, Runs};
+use super::triggers::trigger_caller;
+use crate::fault::Fault;
+
+/// Runs of the queue at once.
+const AT_ONCE: usize = 256;
+/// Of these, runs of one tenant at once.
+const OF_A_TENANT: usize = 32;
+/// How often the queue is looked at even if nobody said that there is something.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Begins queued runs.
+pub struct RunQueue {
+    runs: Runs,
+    counts: Mutex<HashMap<TenantId, usize>>,
+    changed: Notify,
+    tasks: TaskTracker,
+}
+
+impl RunQueue {
+    pub fn new(runs: Runs) -> Arc<Self> {
+        let (counts, changed) = (Mutex::default(), Notify::new());
+        Arc::new(Self { runs, counts, changed, tasks: TaskTracker::new() })
+    }
+
+    /// Stores a run that waits. False if its tenant has too many.
+    pub async fn add(&self, run: NewRun) -> Result<bool, Fault> {
+        let added = self.runs.records().queue_run(run).await?;
+        self.changed.notify_one();
+        Ok(added)
+    }
+
+    /// Begins runs until shutdown.
+    pub async fn run(self: &Arc<Self>) -> Result<(), Fault> {
+        let closing = self.runs.closing().clone();
+        let mut last = TenantId::from("");
+        while !closing.is_cancelled() {
+            let (busy, total) = self.busy();
+            let next = match total < AT_ONCE {
+                true => self.runs.records().next_run(&last, &busy).await?,
+                false => None,
+            };
+            if let Some(next) = next {
+                last = next.run.tenant.clone();
+                self.begin(next);
+                continue;
+            }
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = self.changed.notified() => {}
+                () = self.runs.timepiece().after(LOOK) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the runs that have begun.
+    pub async fn close(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Tenants that may not begin another run now, and the number of all runs.
+    fn busy(&self) -> (Vec<TenantId>, usize) {
+        let counts = self.counts.lock();
+        let busy = counts.iter().filter(|(_, count)| **count >= OF_A_TENANT);
+        (busy.map(|(tenant, _)| tenant.clone()).collect(), counts.values().sum())
+    }
+
+    fn begin(self: &Arc<Self>, stored: StoredRun) {
+        let tenant = stored.run.tenant.clone();
+        *self.counts.lock().entry(tenant.clone()).or_default() += 1;
+        let queue = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let skill = stored.run.skill.clone();
+            let by = trigger_caller(&tenant, stored.run.trigger_id.as_deref().unwrap_or_default());
+            match queue.runs.execute(&by, order(stored)).await {
+                Ok(report) => {
+                    tracing::info!(%tenant, skill, state = report.state.word(), "a triggered skill ran")
+                }
+                Err(fault) => tracing::error!(%fault, %tenant, skill, "a triggered skill could not be run"),
+            }
+            let mut counts = queue.counts.lock();
+            if let Some(count) = counts.get_mut(&tenant) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(&tenant);
+                }
+            }
+            drop(counts);
+            queue.changed.notify_one();
+        });
+    }
+}
+
+/// What a queued run asks for. The parameters of an event are inputs, and variables with their own types.
+fn order(stored: StoredRun) -> RunOrder {
+    let run = stored.run;
+    let params = run.inputs.as_deref().and_then(|text| SkillValue::from_json(text).ok());
+    let inputs: SkillObject = params.as_ref().and_then(SkillValue::as_object).cloned().unwrap_or_default();
+    let mut variables: Vec<(Arc<str>, SkillValue)> =
+        inputs.iter().map(|(name, value)| (Arc::clone(name), value.clone())).collect();
+    if run.source == "cron" {
+        variables.push(("TRIGGER_TYPE".into(), "cron".into()));
+        variables.push(("TRIGGER_PAYLOAD".into(), run.trigger_name.as_str().into()));
+    }
+    RunOrder {
+        text: RunText::Stored(run.skill),
+        inputs,
+        is_mechanical: false,
+        trigger: RunTrigger {
+            source: run.source.into(),
+            name: run.trigger_name.into(),
+            fired_at_ms: run.fired.millis(),
+            trigger_id: run.trigger_id.map(Into::into),
+        },
+        variables,
+        caller_agent: None,
+        queued: Some(run.id),
+    }
+}

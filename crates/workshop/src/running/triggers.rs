@@ -1,0 +1,342 @@
+//! Triggers of skills: which skills run at which times and events. Cron triggers are alarms in the clock.
+//!
+//! - The triggers in the headers of Approved skills are stored, and follow every change of the skills.
+//! - A trigger only queues a run. Whether the skill may run is decided when the run begins.
+//! - The run of a time or event has one id, so a repeated alarm after a crash does not run a skill twice.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
+use clock::{Alarm, Alarms, FireOutcome, FireTarget};
+use ledger::{Arm, NewRun, NewTrigger, SkillTriggers, TriggerRecord};
+use post::Caller;
+use posthouse_time::Moment;
+use posthouse_wire::cron::Fired;
+use posthouse_wire::{ClientId, RunId, TenantId};
+use serde_json::{Map, Value};
+use skill::{CronFields, SkillHeader, Status};
+
+use super::cron_times::next_minute;
+use super::repeatable::is_repeatable;
+use super::run_queue::RunQueue;
+use super::run_settings::MissedRuns;
+use super::runs::Runs;
+use crate::fault::Fault;
+use crate::skill_filter::SkillFilter;
+use crate::store_refusal::StoreRefusal;
+
+/// The name under which triggers are registered in the clock.
+const TARGET: &str = "skill_triggers";
+/// A scheduled run that is later than this was missed.
+const GRACE: Duration = Duration::from_secs(5 * 60);
+/// Largest parameters of an event, as JSON.
+const PARAMS_BYTES: usize = 256 * 1024;
+const SKILLS_PER_PAGE: usize = 1000;
+
+/// Triggers of all tenants.
+pub struct Triggers {
+    records: Arc<dyn SkillTriggers>,
+    alarms: Alarms,
+    runs: Runs,
+    queue: Arc<RunQueue>,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventOutcome {
+    Queued(RunId),
+    /// No skill of the tenant has a trigger for it.
+    Unknown,
+    /// The parameters are not exactly the variables of the skill.
+    Mismatch {
+        declared: Vec<String>,
+        missing: Vec<String>,
+        extra: Vec<String>,
+    },
+    TooLarge,
+    /// The tenant has too many runs that wait.
+    QueueFull,
+}
+
+/// The caller of a run that a trigger starts.
+pub fn trigger_caller(tenant: &TenantId, trigger: &str) -> Caller {
+    let client = ClientId::from(format!("trigger:{trigger}"));
+    Caller { client, tenant: tenant.clone(), agent: None, attested: None }
+}
+
+impl Triggers {
+    /// Creates the component and registers it with the clock.
+    pub fn new(
+        records: Arc<dyn SkillTriggers>,
+        alarms: Alarms,
+        runs: Runs,
+        queue: Arc<RunQueue>,
+    ) -> Arc<Self> {
+        let triggers = Arc::new(Self { records, alarms, runs, queue });
+        triggers.alarms.register(TARGET, Arc::new(TriggerTarget(Arc::downgrade(&triggers))));
+        triggers
+    }
+
+    fn now(&self) -> Moment {
+        self.runs.timepiece().now()
+    }
+
+    /// Sets the alarms of all cron triggers again. The server may have crashed before one was set.
+    pub async fn set_alarms_again(&self) -> Result<(), Fault> {
+        for tenant in self.records.tenants_with_cron().await? {
+            let (triggers, _) = self.records.triggers(&tenant).await?;
+            for trigger in &triggers {
+                self.set_alarm(&tenant, trigger, self.now()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The triggers of a tenant, after they have followed its skills.
+    pub async fn list(&self, tenant: &TenantId) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
+        let by = trigger_caller(tenant, "list");
+        let skills = self.runs.workshop().skills();
+        let version = match skills.version(&by).await? {
+            Ok(version) => version,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (known, follows) = self.records.triggers(tenant).await?;
+        if version.is_some() && follows == version {
+            return Ok(Ok(known));
+        }
+        let mut declared = Vec::new();
+        let mut filter = SkillFilter { status: Some(vec![Status::Approved]), ..SkillFilter::default() };
+        loop {
+            let page = match skills.page(&by, filter.clone(), SKILLS_PER_PAGE).await? {
+                Ok(page) => page,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            for skill in &page.items {
+                let triggers = skill.summary.triggers.iter();
+                declared.extend(triggers.map(|trigger| {
+                    new_trigger(&skill.name, &trigger.source, &trigger.name, &skill.summary.vars, true)
+                }));
+            }
+            match page.next {
+                Some(next) => filter.after = Some(next),
+                None => break,
+            }
+        }
+        let version = version.unwrap_or_default();
+        let now = self.now();
+        let all = self.records.follow_skills(tenant, declared, &version, now).await?;
+        for trigger in &all {
+            if !known.iter().any(|known| known.number == trigger.number) {
+                self.set_alarm(tenant, trigger, now).await?;
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// Adds a trigger that stands in no header. `None` if the tenant has too many.
+    pub async fn register(
+        &self,
+        tenant: &TenantId,
+        skill: &str,
+        source: &str,
+        name: &str,
+        expires: Option<Moment>,
+    ) -> Result<Result<Option<TriggerRecord>, StoreRefusal>, Fault> {
+        let by = trigger_caller(tenant, "register");
+        if let Err(refusal) = self.list(tenant).await? {
+            return Ok(Err(refusal));
+        }
+        let loaded = match self.runs.workshop().skills().load(&by, skill, None).await? {
+            Ok(loaded) => loaded,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let vars =
+            SkillHeader::parse(&loaded.source).vars.into_iter().map(|var| var.name).collect::<Vec<_>>();
+        let new = NewTrigger { expires, ..new_trigger(skill, source, name, &vars, false) };
+        let added = self.records.add_trigger(tenant, new, self.now()).await?;
+        if let Some(added) = &added {
+            self.set_alarm(tenant, added, self.now()).await?;
+        }
+        Ok(Ok(added))
+    }
+
+    /// False if there is no such trigger.
+    pub async fn remove(&self, tenant: &TenantId, number: i64) -> Result<bool, Fault> {
+        Ok(self.records.remove_trigger(tenant, number).await?)
+    }
+
+    pub async fn enable(
+        &self,
+        tenant: &TenantId,
+        number: i64,
+        enabled: bool,
+    ) -> Result<Option<TriggerRecord>, Fault> {
+        let changed = self.records.enable_trigger(tenant, number, enabled).await?;
+        if let Some(changed) = changed.as_ref().filter(|changed| changed.enabled) {
+            self.set_alarm(tenant, changed, self.now()).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Queues the run of the skill that waits for an event.
+    pub async fn event(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        params: Map<String, Value>,
+    ) -> Result<Result<EventOutcome, StoreRefusal>, Fault> {
+        let triggers = match self.list(tenant).await? {
+            Ok(triggers) => triggers,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (name, now) = (name.to_lowercase(), self.now());
+        let found = triggers.into_iter().find(|found| {
+            found.enabled
+                && found.trigger.source == "event"
+                && found.trigger.name == name
+                && found.trigger.expires.is_none_or(|expires| now < expires)
+        });
+        let Some(found) = found else { return Ok(Ok(EventOutcome::Unknown)) };
+        let declared = found.trigger.params.clone().unwrap_or_default();
+        let missing: Vec<String> =
+            declared.iter().filter(|name| !params.contains_key(*name)).cloned().collect();
+        let extra: Vec<String> = params.keys().filter(|name| !declared.contains(name)).cloned().collect();
+        if !missing.is_empty() || !extra.is_empty() {
+            return Ok(Ok(EventOutcome::Mismatch { declared, missing, extra }));
+        }
+        let inputs = Value::Object(params).to_string();
+        if inputs.len() > PARAMS_BYTES {
+            return Ok(Ok(EventOutcome::TooLarge));
+        }
+        let id = RunId::mint(now.millis());
+        Ok(Ok(match self.queue_run(tenant, &found, id.clone(), now, Some(inputs)).await? {
+            true => EventOutcome::Queued(id),
+            false => EventOutcome::QueueFull,
+        }))
+    }
+
+    /// Stores a run that waits. False if the tenant has too many.
+    async fn queue_run(
+        &self,
+        tenant: &TenantId,
+        of: &TriggerRecord,
+        id: RunId,
+        fired: Moment,
+        inputs: Option<String>,
+    ) -> Result<bool, Fault> {
+        let trigger_id = trigger_id(of.number);
+        let by = trigger_caller(tenant, &trigger_id);
+        let run = NewRun {
+            id,
+            tenant: tenant.clone(),
+            skill: of.trigger.skill.clone(),
+            version: None,
+            source: of.trigger.source.clone(),
+            trigger_name: of.trigger.name.clone(),
+            caller: by.client.to_string(),
+            trigger_id: Some(trigger_id),
+            fired,
+            inputs,
+            repeatable: is_repeatable(self.runs.workshop().skills(), &by, &of.trigger.skill).await?,
+        };
+        self.queue.add(run).await
+    }
+
+    /// Sets the alarm of a cron trigger for its next time after `after`.
+    async fn set_alarm(&self, tenant: &TenantId, of: &TriggerRecord, after: Moment) -> Result<(), Fault> {
+        if of.trigger.source != "cron" || !of.enabled {
+            return Ok(());
+        }
+        let next = CronFields::read(&of.trigger.name).and_then(|fields| next_minute(&fields, after));
+        let Some(at) = next.filter(|at| of.trigger.expires.is_none_or(|expires| *at < expires)) else {
+            return Ok(());
+        };
+        // Each time has an alarm of its own, so that the next one can be set while this one is handled.
+        let job = format!("{}/{}", of.number, at.millis()).into();
+        let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job, at };
+        match self.alarms.set(alarm).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(%tenant, skill = of.trigger.skill, "a tenant has too many alarms: a cron trigger is not set")
+            }
+            Err(fault) => return Err(Fault::Io(fault.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Handles a due alarm: queues the run, then sets the next alarm. Both can be repeated.
+    async fn fire(&self, arm: &Arm) -> Result<bool, Fault> {
+        let (tenant, due) = (&arm.tenant, Moment::from_millis(arm.fire_at.due_ms()));
+        let number = arm.job.as_str().split('/').next().and_then(|number| number.parse::<i64>().ok());
+        let triggers = match self.list(tenant).await? {
+            Ok(triggers) => triggers,
+            // The skills cannot be read now, so the stored triggers are used.
+            Err(_) => self.records.triggers(tenant).await?.0,
+        };
+        let found = triggers.iter().find(|found| Some(found.number) == number && found.enabled);
+        let Some(found) = found else { return Ok(true) };
+        let now = self.now();
+        let is_missed = now > due + GRACE;
+        let settings = self.runs.resources().settings(tenant).await?;
+        if is_missed && settings.missed_runs == MissedRuns::Skip {
+            tracing::warn!(%tenant, skill = found.trigger.skill, "a scheduled run was missed and is skipped");
+        } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), due, None).await? {
+            return Ok(false);
+        }
+        self.set_alarm(tenant, found, due.max(now)).await?;
+        Ok(true)
+    }
+}
+
+/// The id of a trigger as the reference runtime writes it.
+pub fn trigger_id(number: i64) -> String {
+    format!("trig-{number}")
+}
+
+/// The run of one alarm has always the same id.
+fn run_id(tenant: &TenantId, job: &str) -> RunId {
+    let hash = digest(&SHA256, format!("{tenant}/{job}").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.as_ref()[..16]);
+    format!("run_{}", uuid::Builder::from_custom_bytes(bytes).into_uuid().simple()).into()
+}
+
+fn new_trigger(skill: &str, source: &str, name: &str, vars: &[String], declarative: bool) -> NewTrigger {
+    let is_event = source == "event";
+    NewTrigger {
+        skill: skill.to_owned(),
+        source: source.to_owned(),
+        name: if is_event { name.to_lowercase() } else { name.to_owned() },
+        params: is_event.then(|| vars.to_vec()),
+        declarative,
+        expires: None,
+    }
+}
+
+/// Triggers as the clock's target. A weak reference, because they hold the clock's alarms.
+struct TriggerTarget(Weak<Triggers>);
+
+#[async_trait]
+impl FireTarget for TriggerTarget {
+    async fn fire(&self, arm: &Arm) -> FireOutcome {
+        let Some(triggers) = self.0.upgrade() else {
+            let why = "skills are not run any more".to_owned();
+            return FireOutcome::NoAnswer { why, nothing_was_sent: true };
+        };
+        match triggers.fire(arm).await {
+            Ok(true) => FireOutcome::Accepted { status: 200, fired: Fired::Accepted },
+            Ok(false) => FireOutcome::Refused { status: 429, retry_after: None },
+            Err(fault) => {
+                tracing::error!(%fault, "a scheduled run could not be queued");
+                let why = "the server could not queue the run".to_owned();
+                FireOutcome::NoAnswer { why, nothing_was_sent: true }
+            }
+        }
+    }
+
+    fn host(&self, arm: &Arm) -> String {
+        format!("{TARGET}/{}", arm.tenant)
+    }
+}

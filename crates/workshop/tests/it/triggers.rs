@@ -1,0 +1,236 @@
+//! Triggers and the run queue over the real clock, post and ledger, with time driven by hand.
+
+use std::time::Duration;
+
+use bus::Bus;
+use clock::Clock;
+use errand::Errand;
+use identity::Identity;
+use ledger::{Ledger, Location, RunFilter, RunState, StoredRun};
+use post::{Caller, Post};
+use posthouse_time::Timepiece;
+use posthouse_wire::{Secret, TenantId};
+use relay::Relay;
+use serde_json::json;
+use vault::{MasterKeys, Vault};
+use workshop::{
+    Config, CustomStores, EventOutcome, MissedRuns, Parts, RunSettings, RunnerParts, SkillRunner, SkillWrite,
+    Workshop,
+};
+
+use crate::fixtures::START;
+
+const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+/// A server that runs skills, without HTTP. `START` is at midnight.
+struct SkillServer {
+    time: Timepiece,
+    ledger: Ledger,
+    clock: Clock,
+    runner: SkillRunner,
+    workshop: Workshop,
+    acme: TenantId,
+    program: Caller,
+}
+
+impl SkillServer {
+    async fn open() -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let time = Timepiece::wound(START);
+        let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let (tokens, facts) = (ledger.tokens(), ledger.facts());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
+        let (errand, bus) = (Errand::new(errand::Config::loopback()), Bus::local());
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
+        let relay = Relay::new(relay::Parts {
+            config: relay::Config::default(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            identity: identity.clone(),
+            bus,
+            errand: errand.clone(),
+            media: relay::MediaParts {
+                records: ledger.media(),
+                usage: ledger.usage(),
+                folder: "/nonexistent/media".into(),
+                public_url: "https://house.example".to_owned(),
+            },
+            timepiece: time.clone(),
+        });
+        let config = clock::Config::default();
+        let signer = vault.signer(config.signing).await.unwrap();
+        let clock = Clock::new(clock::Parts {
+            config,
+            arms: ledger.arms(),
+            signer: signer.clone(),
+            identity: identity.clone(),
+            relay: relay.clone(),
+            errand: errand.clone(),
+            issuer: "https://house.example".to_owned(),
+            timepiece: time.clone(),
+        })
+        .unwrap();
+        let post = Post::new(post::Parts {
+            config: post::Config::default(),
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            usage: ledger.usage(),
+            identity: identity.clone(),
+            relay,
+            clock: clock.clone(),
+            webhook_signer: vault.webhook_signer(&signer),
+            errand: errand.clone(),
+            public_url: "https://house.example".to_owned(),
+            timepiece: time.clone(),
+        });
+        let acme = identity.accounts.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
+        let workshop = Workshop::new(Parts {
+            config: Config::default(),
+            skills: ledger.skills(),
+            approval: ledger.skill_approval(),
+            usage: ledger.usage(),
+            data: ledger.data(),
+            roster: identity.roster.clone(),
+            callers: post.callers().clone(),
+            errand: errand.clone(),
+            webhook_signer: vault.webhook_signer(&signer),
+            custom_stores: CustomStores::default(),
+            timepiece: time.clone(),
+        });
+        let runner = SkillRunner::new(RunnerParts {
+            config: Config::default(),
+            workshop: workshop.clone(),
+            post,
+            runs: ledger.skill_runs(),
+            triggers: ledger.skill_triggers(),
+            secrets: vault.skill_secrets(),
+            errand,
+            alarms: clock.alarms().clone(),
+            timepiece: time.clone(),
+        });
+        let program = Caller {
+            client: ledger::operator_client(&acme),
+            tenant: acme.clone(),
+            agent: None,
+            attested: None,
+        };
+        Self { time, ledger, clock, runner, workshop, acme, program }
+    }
+
+    /// Begins to fire alarms and to run what is queued.
+    fn starts(&self) {
+        let (clock, runner) = (self.clock.clone(), self.runner.clone());
+        tokio::spawn(async move { clock.run().await });
+        tokio::spawn(async move { runner.run().await });
+    }
+
+    async fn writes(&self, name: &str, status: &str, header: &str, ops: &str) {
+        let source = format!("# Skill: {name}\n# Status: {status}\n{header}go:\n    {ops}\ndefault: go\n");
+        let write = SkillWrite { source, ..SkillWrite::default() };
+        self.workshop.skills().write(&self.program, name, write).await.unwrap().unwrap();
+        self.runner.triggers().list(&self.acme).await.unwrap().unwrap();
+    }
+
+    /// Runs that have ended, oldest first.
+    async fn ended(&self) -> Vec<StoredRun> {
+        let runs = self.ledger.skill_runs().runs(&self.acme, RunFilter::default(), None, 100).await.unwrap();
+        let mut ended: Vec<StoredRun> = runs.into_iter().filter(|run| run.state.has_ended()).collect();
+        ended.reverse();
+        ended
+    }
+
+    /// Drives the time forward until so many runs have ended.
+    async fn until_ended(&self, count: usize) -> Vec<StoredRun> {
+        let ended = async {
+            loop {
+                let ended = self.ended().await;
+                if ended.len() >= count {
+                    return ended;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        self.time.wind_until(Duration::from_secs(20), ended).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_runs_at_its_cron_times_and_not_after_it_was_disabled() {
+    let server = SkillServer::open().await;
+    server
+        .writes("tide", "Approved", "# Triggers: cron: */5 * * * *\n", "emit(text=\"${TRIGGER_TYPE}\")")
+        .await;
+    server.starts();
+    let ended = server.until_ended(2).await;
+    let minutes = fired_minutes(&ended);
+    assert_eq!(minutes[0], 5);
+    assert!(minutes[1] > 5 && minutes[1] % 5 == 0, "{minutes:?}");
+    assert!(ended.iter().all(|run| run.state == RunState::Succeeded), "{ended:?}");
+    let record =
+        server.ledger.skill_runs().run(&server.acme, &ended[0].run.id).await.unwrap().unwrap().record;
+    let record: serde_json::Value = serde_json::from_str(&record.unwrap()).unwrap();
+    assert_eq!(record["emissions"], json!(["cron"]));
+    assert_eq!(record["trigger"]["name"], "*/5 * * * *");
+    // A marker comes first, so the disabled skill did not run.
+    server.writes("tide", "Disabled", "# Triggers: cron: */5 * * * *\n", "emit(text=\"x\")").await;
+    server.writes("marker", "Approved", "# Triggers: cron: */5 * * * *\n", "emit(text=\"x\")").await;
+    let before = server.ended().await.len();
+    let ended = server.until_ended(before + 1).await;
+    assert_eq!(ended.last().unwrap().run.skill, "marker");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_that_passed_while_the_server_was_down_run_once_or_not_at_all() {
+    for policy in [MissedRuns::RunOnce, MissedRuns::Skip] {
+        let server = SkillServer::open().await;
+        let settings = RunSettings { missed_runs: policy, ..RunSettings::default() };
+        server.runner.resources().change_settings(&server.acme, &settings).await.unwrap().unwrap();
+        server.writes("tide", "Approved", "# Triggers: cron: */5 * * * *\n", "emit(text=\"x\")").await;
+        server.time.wind(Duration::from_secs(2 * 3600));
+        server.starts();
+        let minutes = fired_minutes(&server.until_ended(2).await);
+        match policy {
+            MissedRuns::RunOnce => assert_eq!(minutes[0], 5, "{minutes:?}"),
+            MissedRuns::Skip => assert!(minutes[0] > 120, "{minutes:?}"),
+        }
+        assert!(minutes[1] > 120 && minutes[1] % 5 == 0, "{minutes:?}");
+    }
+}
+
+/// Minutes from the start to the times for which runs were due.
+fn fired_minutes(runs: &[StoredRun]) -> Vec<i64> {
+    runs.iter().map(|run| (run.run.fired.millis() - START.millis()) / 60_000).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_matched_without_regard_to_case_and_its_parameters_keep_their_types() {
+    let server = SkillServer::open().await;
+    let header = "# Triggers: event: Door.Open\n# Vars: N\n";
+    server.writes("door", "Approved", header, "if ${N} > \"4\":\n        emit(text=\"${N}\")").await;
+    server.starts();
+    let triggers = server.runner.triggers();
+    let send = async |name: &str, params: serde_json::Value| {
+        let params = params.as_object().unwrap().clone();
+        triggers.event(&server.acme, name, params).await.unwrap().unwrap()
+    };
+    assert_eq!(send("nope", json!({})).await, EventOutcome::Unknown);
+    let missing = EventOutcome::Mismatch {
+        declared: vec!["N".to_owned()],
+        missing: vec!["N".to_owned()],
+        extra: vec!["Z".to_owned()],
+    };
+    assert_eq!(send("door.open", json!({ "Z": 1 })).await, missing);
+    let queued = send("DOOR.OPEN", json!({ "N": 5 })).await;
+    let ended = server.until_ended(1).await;
+    assert_eq!(queued, EventOutcome::Queued(ended[0].run.id.clone()));
+    let large = "x".repeat(300 * 1024);
+    assert_eq!(send("door.open", json!({ "N": large })).await, EventOutcome::TooLarge);
+}
