@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use posthouse_time::Timepiece;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -31,6 +32,20 @@ fn asked(mut stream: TcpStream, path: &str, more: &str) -> String {
     match stream.read_to_end(&mut answer) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("{path} hangs"),
         _ => String::from_utf8_lossy(&answer).into_owned(),
+    }
+}
+
+/// Polls a condition, and says what the server has open when it does not come true.
+fn until(what: &str, server: &TestServer, condition: impl Fn() -> bool) {
+    let clock = Timepiece::wall();
+    let begun = clock.instant();
+    while !condition() {
+        if clock.instant().since(begun) > PATIENCE {
+            let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+            let open: Vec<_> = open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).collect();
+            panic!("not within {PATIENCE:?}: {what}\n{open:?}\n{}", server.log.lock().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -131,9 +146,7 @@ fn the_open_file_limit_is_stated_and_at_the_limit_nothing_hangs() {
     // An answer proves that the accept loop runs, so its spare files are among those counted below.
     assert!(asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200"));
     // The log is read by a thread of its own, which may be behind the word that the server is ready.
-    while !server.log.lock().unwrap().contains("open_files=") {
-        std::thread::yield_now();
-    }
+    until("the log states the limit", &server, || server.log.lock().unwrap().contains("open_files="));
     let pid = Pid::from_raw(server.pid().try_into().unwrap()).unwrap();
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
     // Room for connections, and for files that the server itself opens meanwhile.
@@ -150,9 +163,9 @@ fn the_open_file_limit_is_stated_and_at_the_limit_nothing_hangs() {
     }
     assert!(closed > 0, "the limit was never reached");
     drop(held);
-    while !asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200") {
-        std::thread::yield_now();
-    }
+    until("a connection is served again", &server, || {
+        asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200")
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]
