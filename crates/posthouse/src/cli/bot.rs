@@ -39,8 +39,8 @@ pub enum Command {
         /// Let everybody write to it; by default only people whom you admit (see `posthouse access`)
         #[arg(long)]
         open: bool,
-        /// How events arrive; by default by webhook if the platform can reach this server, otherwise by
-        /// polling
+        /// How events arrive. By default: Discord, and Slack with an app-level token, by socket; Telegram by
+        /// webhook if it can reach this server, otherwise by polling; all others by webhook
         #[arg(long, value_enum)]
         mode: Option<ReceiveMode>,
         /// Base URL of the platform's API, if it differs from the server's settings
@@ -49,7 +49,7 @@ pub enum Command {
         /// A file that contains one of its secrets; can be repeated
         #[arg(long = "secret-file", value_name = "NAME=FILE")]
         secret_files: Vec<OsString>,
-        /// One of its settings, such as --set application_id=123; can be repeated
+        /// One of its settings, such as --set shards=4; can be repeated
         #[arg(long = "set", value_name = "NAME=VALUE")]
         set: Vec<String>,
         /// A JSON file with further settings for the platform

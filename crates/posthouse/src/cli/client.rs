@@ -26,8 +26,8 @@ pub enum Command {
     },
     /// Lists clients and logins
     #[command(
-        after_help = "LINES is the number of places that use a login at the same time, ADDRESSES is where they \
-        last called from. More than one line means that its auth.json was copied.\n\n\
+        after_help = "PLACES is in how many places a login is used, ADDRESSES is where they last called from. \
+        More than one place means that its auth.json was copied.\n\n\
         Examples:\n  posthouse client list\n  posthouse client list --tenant acme --json"
     )]
     List {

@@ -39,10 +39,17 @@ fn login_and_client(made: &Value) -> anyhow::Result<String> {
     let platforms: Vec<&str> = named.split(',').filter(|platform| !platform.is_empty()).collect();
     text.push_str(&cron::printed(&cell(&made["name"]), &made["cron"], &platforms)?);
     let (client, secret) = (cell(&made["client_id"]), cell(&made["client_secret"]));
-    text.push_str("\nFor programs that act for it; the secret is shown only once:\n\n");
+    text.push_str(CLIENT);
     text.push_str(&format!("client_id={client}\nclient_secret={secret}\n"));
     Ok(text)
 }
+
+/// Title of the client credential.
+const CLIENT: &str = "
+Its client credential, for programs that act for it and for gateways that provision themselves; the secret is shown
+only once:
+
+";
 
 /// Effect of GATEWAY_RELAY_URL on later stock agents (relay contract section 22, item 23).
 const OTHER_PLATFORMS: &str = "
