@@ -192,7 +192,7 @@ enum Command {
     /// Aliases: other names for agents
     #[command(subcommand)]
     Alias(alias::Command),
-    /// Skills: texts that agents share, with their approval
+    /// Skills: programs that the server and agents run, and their approval
     #[command(subcommand)]
     Skill(skill::Command),
     /// Runs of skills: what they did, and cancelling them

@@ -14,7 +14,8 @@ pub enum Command {
         posthouse message trace 0193c0de-…"
     )]
     Trace {
-        /// ent_… (inbound), act_… (outbound), PLATFORM:CHAT:MESSAGE, or a dispatch id (of a program)
+        /// ent_… (inbound), act_… (outbound), run_… (of a skill), PLATFORM:CHAT:MESSAGE, or a dispatch id (of a
+        /// program)
         id: String,
     },
 }

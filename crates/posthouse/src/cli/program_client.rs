@@ -203,7 +203,10 @@ impl Recipient {
         let agent = &self.agent;
         let words = match &self.connectors[..] {
             [] => {
-                format!("unknown agent `{agent}`: it is neither enrolled nor listed by a connector")
+                format!(
+                    "unknown agent `{agent}`: the tenant has no agent or alias of that name, and no connector \
+                    lists one"
+                )
             }
             [one] => format!("no connector `{one}` knows an agent `{agent}`"),
             named => format!("none of the connectors {} knows an agent `{agent}`", named.join(", ")),

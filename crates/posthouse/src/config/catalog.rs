@@ -182,7 +182,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("post.drop_dirs", List, "folders of this machine below which connectors may drop files"),
     setting("post.wake_wait", Text, "how long a wake waits for a connected agent by default; at most 60s"),
     setting("post.open_exchanges", Number, "questions that one tenant may have open"),
-    setting("post.caller_header", Text, "header in which a host in front of the server names its own caller"),
+    setting(
+        "post.caller_header",
+        Text,
+        "header in which a program names the caller that it acts for; it gives no rights",
+    ),
     setting(
         "post.preamble",
         Switch,

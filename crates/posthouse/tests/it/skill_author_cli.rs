@@ -73,6 +73,10 @@ fn lint_shows_line_column_mark_rule_and_remedy_and_fails_on_errors() {
     assert_eq!(author.prints(&["skill", "lint", "fine.skill.md"]), (0, "no findings\n".to_owned()));
     let missing = author.runs(&["skill", "lint", "ghost"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no file ghost"));
+    // With a server it may be the name of a stored skill, and the error says that it was taken for one.
+    let taken = author.runs(&["skill", "lint", "ghost", "--url", "http://127.0.0.1:9"]);
+    let error = String::from_utf8_lossy(&taken.stderr);
+    assert!(error.contains("there is no file ghost") && error.contains("no credentials"), "{error}");
 }
 
 #[test]

@@ -75,8 +75,11 @@ impl SkillArgs {
         if !server.is_given() {
             bail!("there is no file {name}; to use a stored skill, name a server with --url or --dir");
         }
-        let program = self.credential.connect(server).await?;
-        let stored = program.post.skill(&name, None).await.map_err(|fault| program.error(fault))?;
+        // A mistyped file name gets here too, and must not be answered with an error about credentials alone.
+        let why = || format!("there is no file {name}, so it is read as the name of a stored skill");
+        let program = self.credential.connect(server).await.with_context(why)?;
+        let stored = program.post.skill(&name, None).await;
+        let stored = stored.map_err(|fault| program.error(fault)).with_context(why)?;
         let library = self.skills.map_or(GivenLibrary::Server(program), GivenLibrary::Folder);
         Ok(GivenSkill { label: name, source: stored.source, version: Some(stored.version), library })
     }
