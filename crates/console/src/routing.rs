@@ -93,7 +93,8 @@ fn shown(
 
 pub(crate) fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
     text.parse().map_err(|()| {
-        let detail = format!("`{text}` is not a discriminator: use *, chat:ID, scope:ID or path:PATH");
+        let detail =
+            format!("`{text}` does not select events of a bot: use *, chat:ID, scope:ID or path:PATH");
         AdminProblem::unfit("bad_discriminator", detail)
     })
 }

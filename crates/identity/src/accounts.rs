@@ -56,7 +56,8 @@ pub struct Enrolled {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnrolled {
     #[error(
-        "`{0}` is not a valid name: use at most 64 letters, digits, dots, dashes and underscores, begin with a letter or digit, and not with ten_ or inst_"
+        "`{0}` is not a valid name: use at most 64 letters, digits, dots, dashes and underscores; the first must be a \
+        letter or digit, and the name must not begin with ten_ (a tenant) or inst_ (an agent)"
     )]
     BadName(String),
     #[error("there is no tenant `{0}`")]

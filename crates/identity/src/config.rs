@@ -69,7 +69,7 @@ impl Config {
             let name = &trusted.issuer;
             trusted.check(own_url).map_err(|why| format!("identity.issuers `{name}`: {why}"))?;
             if self.issuers[..index].iter().any(|earlier| earlier.issuer == *name) {
-                return Err(format!("identity.issuers `{name}`: it is there twice"));
+                return Err(format!("identity.issuers `{name}`: the issuer is listed twice"));
             }
         }
         Ok(())

@@ -204,7 +204,7 @@ enum Command {
     /// Secrets that the skills of a tenant use
     #[command(subcommand)]
     Secret(secret::Command),
-    /// Commands of the reference runtime's command line, over its home folder
+    /// Commands of the skillscript runtime (`skillfile`), for skills in its home folder
     #[command(subcommand)]
     Skillfile(skillfile::Command),
     /// Approval keys: public keys that check the signatures of skills

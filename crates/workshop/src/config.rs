@@ -31,7 +31,8 @@ impl Config {
         }
         match self.roots.iter().find(|root| path.starts_with(root) && !root.exists()) {
             Some(root) => {
-                Err(format!("there is no folder {}: create it, `workshop.roots` names it", root.display()))
+                let root = root.display();
+                Err(format!("`workshop.roots` names the folder {root}, which does not exist: create it"))
             }
             None => Err(outside()),
         }
@@ -58,7 +59,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap().join("skills");
         let config = Config { roots: vec![root.clone()], ..Config::default() };
         let refusal = config.check_place(&root.join("acme")).unwrap_err();
-        assert!(refusal.starts_with("there is no folder "), "{refusal}");
+        assert!(refusal.starts_with("`workshop.roots` names the folder "), "{refusal}");
         std::fs::create_dir(&root).unwrap();
         assert_eq!(config.check_place(&root.join("acme")), Ok(()));
         assert!(config.check_place(Path::new("/etc/skills")).unwrap_err().contains("is not below a folder"));

@@ -13,8 +13,7 @@ use crate::routes::Parts;
 const KEYS: usize = 256;
 const LONGEST_KEY: usize = 256;
 
-const UNCLEAR_BOT: &str =
-    "route keys need one shared bot of each platform: limit the gateway with gateway_bots (--bot)";
+const UNCLEAR_BOT: &str = "it is not clear which bot the route keys are for: name one shared bot per platform with gateway_bots (--bot)";
 
 /// A gateway with its settings.
 #[derive(Serialize)]

@@ -181,7 +181,8 @@ async fn connect(
 }
 
 const UNFIT_NAME: ChatProblem = ChatProblem::unfit(
-    "a name has 1 to 64 letters, digits, dots, dashes or underscores; it starts with a letter or digit, not inst_",
+    "a name has 1 to 64 letters, digits, dots, dashes or underscores; the first must be a letter or digit, and the \
+    name must not begin with inst_",
 );
 
 #[derive(Deserialize)]

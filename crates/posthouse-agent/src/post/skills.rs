@@ -112,7 +112,7 @@ impl Client {
         Ok(page.items)
     }
 
-    /// The skills that name this one.
+    /// The skills that use this one.
     pub async fn skill_dependents(&self, name: &str) -> Result<Vec<String>, Fault> {
         let page: ListPage<_> = self.ask(|| ApiRequest::get(["skills", name, "dependents"])).await?;
         Ok(page.items)

@@ -49,7 +49,7 @@ pub enum Command {
         which: RouteSelector,
         #[command(flatten)]
         staleness: StaleArgs,
-        /// As the setting of the agent says
+        /// Use the agent's setting
         #[arg(long, required_unless_present = "stale", conflicts_with = "stale")]
         no_stale: bool,
     },

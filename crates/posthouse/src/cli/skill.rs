@@ -160,7 +160,7 @@ pub enum Command {
     Delete {
         /// The skill
         name: String,
-        /// Delete it even if other skills name it
+        /// Delete it even if other skills use it
         #[arg(long)]
         force: bool,
         /// Do not ask for confirmation
@@ -344,7 +344,7 @@ async fn list_deleted(output: &Output, program: &ProgramClient) -> anyhow::Resul
     output.list(lines, &columns, "no deleted skill can be restored")
 }
 
-/// Deletes a skill after it was confirmed. The skills that name it are shown first.
+/// Deletes a skill after it was confirmed. The skills that use it are shown first.
 async fn delete(
     output: &Output,
     program: &ProgramClient,

@@ -200,12 +200,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "workshop.run_commands",
         Switch,
-        "whether run settings may allow skills commands and child processes on this machine",
+        "whether a tenant's run settings may let its skills run commands and child processes on this machine",
     ),
     setting(
         "workshop.file_roots",
         List,
-        "folders of this machine below which run settings may allow skills files",
+        "folders of this machine that a tenant's run settings may open to its skills",
     ),
     setting(
         "errand.allow_cidrs",

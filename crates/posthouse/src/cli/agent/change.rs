@@ -17,7 +17,7 @@ pub struct ChangeArgs {
     /// URL to call when something waits for the agent while it is not connected
     #[arg(long, value_name = "URL", groups = ["what", "of_gateway"], conflicts_with = "no_wake_url")]
     wake_url: Option<String>,
-    /// Call no URL when something waits for the agent; with --gateway, call the agent's
+    /// Call no URL when something waits for the agent; with --gateway, use the agent's wake URL
     #[arg(long, groups = ["what", "of_gateway"])]
     no_wake_url: bool,
     /// URL to call when the agent asks to be stopped; prints the URL at which it asks, which is shown only once

@@ -22,7 +22,7 @@ pub struct SkillArgs {
     /// A file, `-` for standard input, or the name of a stored skill
     #[arg(value_name = "FILE|NAME")]
     skill: String,
-    /// Folder with the skills that this one names, as NAME.skill.md; by default the folder of the file
+    /// Folder with the skills that this one uses, as NAME.skill.md; by default the folder of the file
     #[arg(long, value_name = "FOLDER")]
     skills: Option<PathBuf>,
     #[command(flatten)]

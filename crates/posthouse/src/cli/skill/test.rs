@@ -25,7 +25,7 @@ pub struct TestArgs {
     /// Folder with approval.key and approval.pub, for cases that sign skills
     #[arg(long, value_name = "FOLDER")]
     keys: Option<PathBuf>,
-    /// With --json, also print what every case left, in the form of `expect`
+    /// With --json, also print the actual result of every case, in the form of `expect`
     #[arg(long)]
     found: bool,
 }

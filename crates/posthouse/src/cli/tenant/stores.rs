@@ -11,8 +11,8 @@ use crate::cli::server_address::read_secret;
 /// Where skills and data are, with the secrets of stores at URLs.
 #[derive(Args)]
 pub struct StoreArgs {
-    /// Where its skills are: `ledger`, a URL, `custom:NAME`, or below a folder of `workshop.roots` `filesystem:DIR` or
-    /// `sqlite:FILE`
+    /// Where its skills are: `ledger`, a URL, `custom:NAME`, `filesystem:DIR` or `sqlite:FILE` (below a folder of
+    /// `workshop.roots`)
     #[arg(long, value_name = "STORE", group = "what")]
     skill_store: Option<String>,
     /// File with the value of the Authorization header for the skill store at a URL
