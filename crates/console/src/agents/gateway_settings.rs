@@ -13,7 +13,8 @@ use crate::routes::Parts;
 const KEYS: usize = 256;
 const LONGEST_KEY: usize = 256;
 
-const UNCLEAR_BOT: &str = "it is not clear which bot the route keys are for: name one shared bot per platform with gateway_bots (--bot)";
+const UNCLEAR_BOT: &str = "it is not clear which bot the route keys are for: name one shared bot per platform with \
+    gateway_bots (--bot)";
 
 /// A gateway with its settings.
 #[derive(Serialize)]
