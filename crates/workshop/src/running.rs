@@ -30,6 +30,7 @@ mod runs;
 mod skill_runner;
 mod tenant_resources;
 mod tool_clients;
+mod trigger_follower;
 mod triggers;
 
 pub use agent_messages::AgentMessages;

@@ -4,7 +4,7 @@
 mod clock;
 mod post;
 mod sdk;
-mod stepping;
+pub mod stepping;
 mod stores;
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::crash::stepping::SteppingClock;
 use crate::post_cli::fails;
 use crate::test_server::TestServer;
 use crate::tools::ToolClient;
@@ -185,6 +186,26 @@ async fn a_cancelled_run_stops_within_a_second_and_its_commands_are_killed() {
     assert_eq!(answer["cancelled"], true, "{answer}");
     fixture.run_in("cancelled");
     until("the command has ended", Duration::from_secs(5), || (!is_asleep()).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_line_is_all_that_a_written_skill_needs_to_run_at_its_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = SteppingClock::build(folder.path());
+    // The next minute of the server's clock is near, so that the test need not wait for it.
+    let second = posthouse_time::Timepiece::wall().now().seconds() % 60;
+    clock.set(50 - second);
+    let environment = clock.environment();
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let fixture = Fixture::open(&environment);
+    let text = skill("Approved", "# Triggers: cron: * * * * *\n", "    emit(text=\"${TRIGGER_TYPE}\")");
+    let file = fixture.server.secret_file("tide.skill.md", &text);
+    fixture.server.does(&["skill", "write", "tide", &file, "--tenant", "acme"]);
+    let run = until("the minute comes and the skill runs", Duration::from_secs(180), || {
+        fixture.runs().into_iter().find(|run| run["state"] == "succeeded")
+    });
+    assert_eq!((&run["skill"], &run["trigger"]["source"]), (&json!("tide"), &json!("cron")), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
