@@ -137,6 +137,28 @@ async fn a_text_that_an_agent_brings_has_no_effects_and_an_approved_skill_that_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_a_caller_brings_has_the_size_limit_of_a_stored_one() {
+    let fixture = Fixture::open(&[]);
+    let most = 256 * 1024;
+    let text = |size: usize| {
+        let text = skill("Approved", "", "    emit(text=\"ran\")");
+        format!("{text}{}", "# padding\n".repeat(most / 10 + 1)).chars().take(size).collect::<String>()
+    };
+    for tool in ["lint_skill", "compile_skill", "execute_skill"] {
+        let call = |size: usize| {
+            let params = json!({ "name": tool, "arguments": { "source": text(size) } });
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
+        };
+        let (_, _, answer) = fixture.program.post("/rpc", &[], &call(most)).await;
+        assert!(answer.contains("\"result\""), "{tool}: {answer}");
+        let (_, _, answer) = fixture.program.post("/rpc", &[], &call(most + 1)).await;
+        let refused =
+            format!("{tool}: `source` has 262145 bytes, and the text of a skill has at most 262144.");
+        assert!(answer.contains("\"error\"") && answer.contains(&refused), "{tool}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn commands_need_the_consent_of_the_configuration_and_of_the_tenants_settings() {
     let fixture = Fixture::open(&[]);
     let change = ["run-settings", "change", "--tenant", "acme", "--program", "echo"];

@@ -12,7 +12,7 @@ use skill::{
 
 use super::run_tools::{inputs, recent_fires};
 use super::skill_flow::flow;
-use super::skill_tools::{answered, required};
+use super::skill_tools::{answered, given_text, required};
 use super::tool_failure::ToolFailure;
 use crate::running::{RunHost, SkillRunner};
 use crate::skill_meta::output_word;
@@ -25,7 +25,7 @@ pub async fn lint(
     by: &Caller,
     arguments: &Map<String, Value>,
 ) -> Result<Value, ToolFailure> {
-    let source = source_of(runner, by, arguments).await?;
+    let source = source_of(runner, by, "lint_skill", arguments).await?;
     let tree = SkillTree::parse(&source);
     let host = host(runner, by).await?;
     let context = context(runner, by, &host, &tree).await?;
@@ -49,7 +49,7 @@ pub async fn compile(
     by: &Caller,
     arguments: &Map<String, Value>,
 ) -> Result<Value, ToolFailure> {
-    let source = source_of(runner, by, arguments).await?;
+    let source = source_of(runner, by, "compile_skill", arguments).await?;
     let tree = Arc::new(SkillTree::parse(&source));
     let host = host(runner, by).await?;
     let context = context(runner, by, &host, &tree).await?;
@@ -184,11 +184,12 @@ async fn connector_tools(runner: &SkillRunner, by: &Caller, source: &str) -> Res
 async fn source_of(
     runner: &SkillRunner,
     by: &Caller,
+    tool: &str,
     arguments: &Map<String, Value>,
 ) -> Result<String, ToolFailure> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (text("source"), text("name")) {
-        (Some(source), _) => Ok(source.to_owned()),
+        (Some(source), _) => given_text(tool, source),
         (None, Some(name)) => {
             let loaded = runner.runs().workshop().skills().load(by, name, None).await;
             Ok(answered(loaded)?.source)
