@@ -28,6 +28,7 @@ mod run_skills;
 mod run_slots;
 mod runs;
 mod skill_runner;
+mod skill_threads;
 mod tenant_resources;
 mod tool_clients;
 mod trigger_follower;

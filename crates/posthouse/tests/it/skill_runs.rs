@@ -184,6 +184,58 @@ async fn commands_need_the_consent_of_the_configuration_and_of_the_tenants_setti
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn while_one_tenant_runs_endless_texts_another_ones_skill_runs_and_messages_pass() {
+    const ENDLESS: usize = 12;
+    let fixture = Fixture::open(&[]);
+    for words in [["tenant", "create", "zen"].as_slice(), &["agent", "create", "owl", "--tenant", "zen"]] {
+        fixture.server.does(words);
+    }
+    let zen = ToolClient::create(&fixture.server, &["--tenant", "zen"]);
+    // Ten million operations, which is the limit of a run.
+    let items = vec!["1"; 1000].join(",");
+    let ops = format!(
+        "    $set L = [{items}]\n    foreach A in ${{L}}:\n        foreach B in ${{L}}:\n            \
+         foreach C in ${{L}}:\n                $set X = ${{C}}"
+    );
+    let endless = skill("Approved", "", &ops);
+    let heron = std::sync::Arc::new(fixture.heron);
+    let runs: Vec<_> = (0..ENDLESS)
+        .map(|_| {
+            let (heron, source) = (std::sync::Arc::clone(&heron), endless.clone());
+            tokio::spawn(async move { Fixture::rpc(&heron, "execute_skill", json!({ "source": source })).await })
+        })
+        .collect();
+    let listed = || {
+        let listed = fixture.server.does(&["run", "list", "--tenant", "acme"]);
+        listed["items"].as_array().cloned().unwrap_or_default()
+    };
+    until("all endless runs have begun", Duration::from_secs(60), || {
+        (listed().iter().filter(|run| run["state"] == "running").count() == ENDLESS).then_some(())
+    });
+    let ran = Fixture::rpc(
+        &zen,
+        "execute_skill",
+        json!({ "source": skill("Approved", "", "    emit(text=\"ran\")") }),
+    );
+    assert_eq!(ran.await["transcript"], json!(["ran"]));
+    let linted = Fixture::rpc(&zen, "lint_skill", json!({ "source": endless })).await;
+    assert_eq!(linted["error_count"], 0, "{linted}");
+    let (status, _, answer) =
+        zen.post("/v1/notify", &[], r#"{"agent":"owl","message":"hello"}"#).await;
+    assert!(status < 300, "{answer}");
+    // All of that came first: the endless runs still run.
+    let still = listed();
+    assert_eq!(still.iter().filter(|run| run["state"] == "running").count(), ENDLESS, "{still:?}");
+    for run in still {
+        fixture.server.does(&["run", "cancel", run["id"].as_str().unwrap(), "--tenant", "acme"]);
+    }
+    for run in runs {
+        let ended = run.await.unwrap();
+        assert_eq!(ended["errors"][0]["class"], "RunCancelledError", "{ended}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_stops_within_a_second_and_its_commands_are_killed() {
     let fixture = Fixture::open(&[("POSTHOUSE_WORKSHOP__RUN_COMMANDS", "true")]);
     fixture.server.does(&["run-settings", "change", "--tenant", "acme", "--program", "sleep"]);

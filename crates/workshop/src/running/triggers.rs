@@ -20,7 +20,6 @@ use serde_json::{Map, Value};
 use skill::{CronFields, SkillHeader, Status};
 
 use super::cron_times::next_minute;
-use super::repeatable::is_repeatable;
 use super::run_queue::RunQueue;
 use super::run_settings::MissedRuns;
 use super::runs::Runs;
@@ -254,7 +253,7 @@ impl Triggers {
             trigger_id: Some(trigger_id),
             fired,
             inputs,
-            repeatable: is_repeatable(self.runs.workshop().skills(), &by, &of.trigger.skill).await?,
+            repeatable: self.runs.is_repeatable(&by, &of.trigger.skill).await?,
         };
         self.queue.add(run).await
     }

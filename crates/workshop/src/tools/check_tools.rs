@@ -19,8 +19,30 @@ use crate::skill_meta::output_word;
 
 const PREFLIGHT_FIRES: u64 = 20;
 
+/// Does one of the tools below in the turns of the caller's tenant, because texts of skills can take long.
+pub async fn in_turn(
+    runner: &SkillRunner,
+    by: &Caller,
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> Result<Value, ToolFailure> {
+    let (doing, caller, tool) = (runner.clone(), by.clone(), tool.to_owned());
+    let work = async move {
+        match tool.as_str() {
+            "lint_skill" => lint(&doing, &caller, &arguments).await,
+            "compile_skill" => compile(&doing, &caller, &arguments).await,
+            _ => preflight(&doing, &caller, &arguments).await,
+        }
+    };
+    match runner.runs().in_turn(&by.tenant, work).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(refusal)) => Err(ToolFailure::classed(&refusal.class, refusal.message)),
+        Err(fault) => Err(ToolFailure::fault(&fault)),
+    }
+}
+
 /// Lint of a stored skill or of a given text.
-pub async fn lint(
+async fn lint(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
@@ -44,7 +66,7 @@ pub async fn lint(
 }
 
 /// Everything that is decided about a skill before it runs: its variables, the order of its targets, its text form.
-pub async fn compile(
+async fn compile(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
@@ -108,7 +130,7 @@ pub async fn compile(
 }
 
 /// What an approver wants to know about a stored skill.
-pub async fn preflight(
+async fn preflight(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
