@@ -15,6 +15,7 @@ mod connectors_file;
 mod cron_times;
 mod file_access;
 mod local_model;
+mod memory_budget;
 mod process_group;
 mod repeatable;
 mod routes;

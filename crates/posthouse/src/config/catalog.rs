@@ -204,6 +204,16 @@ pub const SETTINGS: &[Setting] = &[
         "folders of this machine below which run settings may allow skills files",
     ),
     setting(
+        "workshop.run_memory_bytes",
+        Number,
+        "bytes that all running skills hold together; at least twice that of a tenant",
+    ),
+    setting(
+        "workshop.tenant_run_memory_bytes",
+        Number,
+        "bytes that the running skills of one tenant hold together",
+    ),
+    setting(
         "errand.allow_cidrs",
         List,
         "private addresses that the server may call when others name the URL, as ranges",

@@ -202,7 +202,9 @@ async fn while_one_tenant_runs_endless_texts_another_ones_skill_runs_and_message
     let runs: Vec<_> = (0..ENDLESS)
         .map(|_| {
             let (heron, source) = (std::sync::Arc::clone(&heron), endless.clone());
-            tokio::spawn(async move { Fixture::rpc(&heron, "execute_skill", json!({ "source": source })).await })
+            tokio::spawn(
+                async move { Fixture::rpc(&heron, "execute_skill", json!({ "source": source })).await },
+            )
         })
         .collect();
     let listed = || {
@@ -220,8 +222,7 @@ async fn while_one_tenant_runs_endless_texts_another_ones_skill_runs_and_message
     assert_eq!(ran.await["transcript"], json!(["ran"]));
     let linted = Fixture::rpc(&zen, "lint_skill", json!({ "source": endless })).await;
     assert_eq!(linted["error_count"], 0, "{linted}");
-    let (status, _, answer) =
-        zen.post("/v1/notify", &[], r#"{"agent":"owl","message":"hello"}"#).await;
+    let (status, _, answer) = zen.post("/v1/notify", &[], r#"{"agent":"owl","message":"hello"}"#).await;
     assert!(status < 300, "{answer}");
     // All of that came first: the endless runs still run.
     let still = listed();

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::AdmittedSkill;
 use super::agent_messages::AgentMessages;
+use super::memory_budget::MemoryBudget;
 use super::repeatable::is_repeatable;
 use super::run_host::RunHost;
 use super::run_report::{self, RecordedRun, RefusedName, RunRefusal};
@@ -48,6 +49,7 @@ struct RunsInner {
     parts: RunParts,
     slots: RunSlots,
     threads: SkillThreads,
+    memory: MemoryBudget,
     /// Runs that can be cancelled.
     running: Mutex<HashMap<RunId, (TenantId, CancellationToken)>>,
     closing: CancellationToken,
@@ -87,8 +89,10 @@ pub struct RunReport {
 
 impl Runs {
     pub fn new(parts: RunParts) -> Self {
+        let (of_a_tenant, of_the_server) = parts.resources.memory();
         Self(Arc::new(RunsInner {
             parts,
+            memory: MemoryBudget::new(of_a_tenant, of_the_server),
             slots: RunSlots::default(),
             threads: SkillThreads::default(),
             running: Mutex::default(),
@@ -227,7 +231,7 @@ impl Runs {
         let token = self.0.closing.child_token();
         self.0.running.lock().insert(id.clone(), (by.tenant.clone(), token.clone()));
         let running = RunningEntry { runs: self, id: &id };
-        let context = self.context(&order, &admitted, setup);
+        let context = self.context(by, &order, &admitted, setup);
         let ended = tokio::select! {
             biased;
             () = token.cancelled() => None,
@@ -239,9 +243,16 @@ impl Runs {
         Ok(report)
     }
 
-    fn context(&self, order: &RunOrder, admitted: &AdmittedSkill, setup: &TenantRunSetup) -> RunContext {
+    fn context(
+        &self,
+        by: &Caller,
+        order: &RunOrder,
+        admitted: &AdmittedSkill,
+        setup: &TenantRunSetup,
+    ) -> RunContext {
         let mut policy = setup.settings.policy();
         policy.is_secured = admitted.is_secured;
+        policy.memory = Some(self.0.memory.of(&by.tenant));
         let trigger_id = order.trigger.trigger_id.as_deref().map(str::to_owned);
         let trigger_id =
             trigger_id.unwrap_or_else(|| format!("{}:{}", order.trigger.source, order.trigger.name));

@@ -12,10 +12,11 @@ use posthouse_time::Timepiece;
 use posthouse_wire::{Secret, TenantId};
 use relay::Relay;
 use serde_json::json;
+use skill::RunTrigger;
 use vault::{MasterKeys, Vault};
 use workshop::{
-    Config, CustomStores, EventOutcome, MissedRuns, Parts, RunSettings, RunnerParts, SkillRunner, SkillWrite,
-    Workshop,
+    Config, CustomStores, EventOutcome, MissedRuns, Parts, RunOrder, RunSettings, RunText, RunnerParts,
+    SkillRunner, SkillWrite, Workshop,
 };
 
 use crate::fixtures::START;
@@ -140,6 +141,25 @@ impl SkillServer {
         let source = format!("# Skill: {name}\n# Status: {status}\n{header}go:\n    {ops}\ndefault: go\n");
         let write = SkillWrite { source, ..SkillWrite::default() };
         self.workshop.skills().write(&self.program, name, write).await.unwrap().unwrap();
+    }
+
+    /// The result of a stored skill that the operator runs.
+    async fn executes(&self, skill: &str) -> serde_json::Value {
+        let order = RunOrder {
+            text: RunText::Stored(skill.to_owned()),
+            inputs: skill::SkillObject::default(),
+            is_mechanical: false,
+            trigger: RunTrigger {
+                source: "inline".into(),
+                name: "execute_skill".into(),
+                fired_at_ms: START.millis(),
+                trigger_id: None,
+            },
+            variables: Vec::new(),
+            caller_agent: None,
+            queued: None,
+        };
+        self.runner.runs().execute(&self.program, order).await.unwrap().envelope
     }
 
     /// Runs that have ended, oldest first.
@@ -290,4 +310,24 @@ async fn an_event_is_matched_without_regard_to_case_and_its_parameters_keep_thei
     assert_eq!(queued, EventOutcome::Queued(ended[0].run.id.clone()));
     let large = "x".repeat(300 * 1024);
     assert_eq!(send("door.open", json!({ "N": large })).await, EventOutcome::TooLarge);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_running_skills_of_a_tenant_share_a_budget_of_memory() {
+    const MEBIBYTE: usize = 1 << 20;
+    let settings =
+        Config { tenant_run_memory_bytes: MEBIBYTE, run_memory_bytes: 2 * MEBIBYTE, ..Config::default() };
+    let server = SkillServer::open_with(settings).await;
+    let double = "$append A ${A}\n    ";
+    let grows = |times: usize| {
+        format!("$set A = {}\n    {}emit(text=\"done\")", "x".repeat(200_000), double.repeat(times))
+    };
+    server.writes("small", "Approved", "", &grows(1)).await;
+    server.writes("large", "Approved", "", &grows(4)).await;
+    let envelope = server.executes("large").await;
+    assert_eq!(envelope["errors"][0]["class"], "OpError", "{envelope}");
+    let message = "what all running skills of the tenant hold together is larger than the limit of 1 MiB";
+    assert_eq!(envelope["errors"][0]["message"], message);
+    let envelope = server.executes("small").await;
+    assert_eq!(envelope["transcript"], json!(["done"]), "what the other run held is given back");
 }
