@@ -3,6 +3,7 @@
 
 mod clock;
 mod post;
+mod runs;
 mod sdk;
 pub mod stepping;
 mod stores;

@@ -157,8 +157,14 @@ impl Runs {
     pub async fn execute(&self, by: &Caller, order: RunOrder) -> Result<RunReport, Fault> {
         let setup = self.resources().of(&by.tenant).await?;
         let (queued, is_mechanical) = (order.queued.clone(), order.is_mechanical);
-        let Some(slot) = self.slot(&by.tenant, &setup) else {
-            return self.refuse(by, queued, is_mechanical, too_many_runs()).await;
+        let slot = match self.slot(&by.tenant, &setup) {
+            Some(slot) => slot,
+            // Its event or time was accepted, so it waits.
+            None if queued.is_some() => tokio::select! {
+                slot = self.0.slots.wait_for(&by.tenant, runs_at_once(&setup)) => slot,
+                () = self.0.closing.cancelled() => return Err(Fault::Io("the server is shutting down".to_owned())),
+            },
+            None => return self.refuse(by, queued, is_mechanical, too_many_runs()).await,
         };
         let (runs, caller) = (self.clone(), by.clone());
         let work = async move {
@@ -199,9 +205,13 @@ impl Runs {
         looked.await.unwrap_or(Ok(false))
     }
 
+    /// The places of running skills.
+    pub(super) fn slots(&self) -> &RunSlots {
+        &self.0.slots
+    }
+
     fn slot(&self, tenant: &TenantId, setup: &TenantRunSetup) -> Option<RunSlot> {
-        let limit = usize::try_from(setup.settings.runs_at_once).unwrap_or(usize::MAX);
-        self.0.slots.take(tenant, limit)
+        self.0.slots.take(tenant, runs_at_once(setup))
     }
 
     async fn execute_in_turn(
@@ -228,6 +238,7 @@ impl Runs {
             Some(id) => id.clone(),
             None => self.begin(by, &order, &admitted).await?,
         };
+        admitted.host.begins(&id, self.records());
         let token = self.0.closing.child_token();
         self.0.running.lock().insert(id.clone(), (by.tenant.clone(), token.clone()));
         let running = RunningEntry { runs: self, id: &id };
@@ -337,7 +348,7 @@ impl Runs {
         // A run that waited and may be repeated keeps its state at shutdown, so that it is begun again.
         if state != RunState::Interrupted || order.queued.is_none() {
             let version = admitted.version.clone();
-            let end = EndedRun { state, version, ended: now, error, record, dispatches: sent };
+            let end = EndedRun { state, version, ended: now, error, record };
             self.records().end_run(&by.tenant, id, end).await?;
         }
         Ok(RunReport { id: Some(id.clone()), envelope, state })
@@ -358,7 +369,6 @@ impl Runs {
                 ended: self.timepiece().now(),
                 error: Some(refusal.error()),
                 record: None,
-                dispatches: Vec::new(),
             };
             self.records().end_run(&by.tenant, id, end).await?;
         }
@@ -384,6 +394,10 @@ impl Runs {
         }
         Ok(self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await?)
     }
+}
+
+fn runs_at_once(setup: &TenantRunSetup) -> usize {
+    usize::try_from(setup.settings.runs_at_once).unwrap_or(usize::MAX)
 }
 
 fn too_many_runs() -> RunRefusal {
