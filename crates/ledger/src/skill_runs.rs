@@ -93,7 +93,6 @@ pub struct EndedRun {
     pub ended: Moment,
     pub error: Option<String>,
     pub record: Option<String>,
-    pub dispatches: Vec<DispatchId>,
 }
 
 /// Filter of a list of runs.
@@ -117,6 +116,9 @@ pub trait SkillRuns: Send + Sync {
     /// Begins the oldest run that waits, of the first tenant behind `after` that is not in `busy`; after the last tenant
     /// the first one follows. So tenants take turns.
     async fn next_run(&self, after: &TenantId, busy: &[TenantId]) -> Result<Option<StoredRun>, Fault>;
+    /// Notes that a run is about to send a dispatch, so that its receipt leads to the run whatever happens.
+    async fn note_dispatch(&self, tenant: &TenantId, run: &RunId, dispatch: &DispatchId)
+    -> Result<(), Fault>;
     /// Ends a run. One that has ended stays as it is.
     async fn end_run(&self, tenant: &TenantId, id: &RunId, end: EndedRun) -> Result<(), Fault>;
     /// Cancels a run that waits. False if it does not wait.

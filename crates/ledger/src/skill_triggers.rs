@@ -38,6 +38,7 @@ pub struct TriggerRecord {
 pub trait SkillTriggers: Send + Sync {
     /// The triggers of a tenant in the order of their numbers, and the version of the skills that they follow.
     async fn triggers(&self, of: &TenantId) -> Result<(Vec<TriggerRecord>, Option<String>), Fault>;
+    async fn trigger(&self, of: &TenantId, number: i64) -> Result<Option<TriggerRecord>, Fault>;
     /// Makes the declarative triggers of a tenant these ones. Those that exist keep their number and whether they are
     /// enabled. An event name belongs to the trigger that was registered last. Returns all triggers.
     async fn follow_skills(

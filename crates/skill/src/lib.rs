@@ -51,10 +51,10 @@ pub use named_skills::named_skills;
 pub use run::{
     AgentDelivery, ChildTrace, CommandRequest, CutOperation, DeliveredKind, DeliveryOrigin, ErrorClass,
     ErrorRecord, ExchangeAnswer, FallbackRecord, FileEncoding, FileFault, HostFault, InlinedSkill, JsonFault,
-    LoadedSkill, PreparedSkill, RunContext, RunError, RunLimits, RunPolicy, RunTrigger, SecretText,
-    SharedList, SkillHost, SkillLibrary, SkillObject, SkillOutcome, SkillValue, ToolConnector, ToolRequest,
-    TraceMode, TracedOp, TracedRun, UncertainEffect, UndeliveredOutput, Variables, lint_errors, run_skill,
-    store_facts,
+    LoadedSkill, MemoryRefusal, PreparedSkill, ReservedMemory, RunContext, RunError, RunLimits, RunPolicy,
+    RunTrigger, SecretText, SharedList, SharedMemory, SkillHost, SkillLibrary, SkillObject, SkillOutcome,
+    SkillValue, ToolConnector, ToolRequest, TraceMode, TracedOp, TracedRun, UncertainEffect,
+    UndeliveredOutput, Variables, lint_errors, run_skill, store_facts,
 };
 pub use status::{
     BodyStatus, Status, StatusLine, force_draft, gate_line, set_status, status_of, stored_status,

@@ -14,6 +14,7 @@ use skill::{ApprovalPublicKey, KeyFault};
 use crate::data_stores::DataStores;
 use crate::fault::Fault;
 use crate::remote_stores::RemoteStores;
+use crate::skill_changes::SkillChanges;
 use crate::tenant_stores::{StoreChoice, TenantStores};
 
 /// Hex digits of a key id.
@@ -26,6 +27,7 @@ pub struct ApprovalKeys {
     stores: Arc<TenantStores>,
     data: DataStores,
     remote: Arc<RemoteStores>,
+    changes: Arc<SkillChanges>,
 }
 
 /// Secrets with which requests to a remote store are authenticated.
@@ -69,8 +71,15 @@ impl ApprovalKeys {
         stores: Arc<TenantStores>,
         data: DataStores,
         remote: Arc<RemoteStores>,
+        changes: Arc<SkillChanges>,
     ) -> Self {
-        Self { records, roster, stores, data, remote }
+        Self { records, roster, stores, data, remote, changes }
+    }
+
+    /// Announces a change of the settings or keys of a tenant. Its triggers follow it too.
+    fn announce(&self, tenant: &TenantId) {
+        self.roster.tenant_changed(tenant);
+        self.changes.note(tenant, self.stores.now());
     }
 
     /// The settings of a tenant and all its keys, revoked ones included.
@@ -122,7 +131,7 @@ impl ApprovalKeys {
             }
         }
         let changed = self.records.change_skill_settings(tenant, change).await?;
-        self.roster.tenant_changed(tenant);
+        self.announce(tenant);
         Ok(if changed { Ok(()) } else { Err(SettingsRefusal::NoTenant) })
     }
 
@@ -182,14 +191,14 @@ impl ApprovalKeys {
         };
         let id = approval_key_id(&key);
         let added = self.records.add_approval_key(tenant, &id, key.as_bytes(), label).await?;
-        self.roster.tenant_changed(tenant);
+        self.announce(tenant);
         Ok(Ok((id, added)))
     }
 
     /// Revokes a key. Skills that it signed stop passing at once. False if there is no such key.
     pub async fn revoke(&self, tenant: &TenantId, id: &str) -> Result<bool, Fault> {
         let revoked = self.records.revoke_approval_key(tenant, id).await?;
-        self.roster.tenant_changed(tenant);
+        self.announce(tenant);
         Ok(revoked)
     }
 

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+const MEBIBYTE: usize = 1024 * 1024;
+
 /// `[workshop]` in the configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Folders of this machine below which the stores of tenants may be. Default none.
@@ -15,6 +17,22 @@ pub struct Config {
     pub run_commands: bool,
     /// Folders of this machine below which the run settings of a tenant may allow its skills files. Default none.
     pub file_roots: Vec<PathBuf>,
+    /// Bytes that all running skills hold together. Default 1 GiB.
+    pub run_memory_bytes: usize,
+    /// Of these, bytes that the running skills of one tenant hold. Default 256 MiB.
+    pub tenant_run_memory_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            run_commands: false,
+            file_roots: Vec::new(),
+            run_memory_bytes: 1024 * MEBIBYTE,
+            tenant_run_memory_bytes: 256 * MEBIBYTE,
+        }
+    }
 }
 
 impl Config {
@@ -44,6 +62,14 @@ impl Config {
             if let Some(root) = roots.iter().find(|root| !root.is_absolute()) {
                 return Err(format!("workshop.{name}: {} is not an absolute path", root.display()));
             }
+        }
+        let (tenant, server) = (self.tenant_run_memory_bytes, self.run_memory_bytes);
+        if tenant < MEBIBYTE || server < tenant.saturating_mul(2) {
+            return Err(
+                "workshop.tenant_run_memory_bytes must be at least 1 MiB, and workshop.run_memory_bytes at \
+                        least twice as large"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

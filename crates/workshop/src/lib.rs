@@ -28,6 +28,7 @@ mod metrics;
 mod remote_stores;
 mod routes;
 mod running;
+mod skill_changes;
 mod skill_filter;
 mod skill_meta;
 mod skill_store;

@@ -15,6 +15,7 @@ mod connectors_file;
 mod cron_times;
 mod file_access;
 mod local_model;
+mod memory_budget;
 mod process_group;
 mod repeatable;
 mod routes;
@@ -28,8 +29,10 @@ mod run_skills;
 mod run_slots;
 mod runs;
 mod skill_runner;
+mod skill_threads;
 mod tenant_resources;
 mod tool_clients;
+mod trigger_follower;
 mod triggers;
 
 pub use agent_messages::AgentMessages;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ledger::{DeletedSkill, SkillAuditEvent};
 use post::Caller;
+use posthouse_wire::TenantId;
 use serde_json::{Map, Value};
 use skill::{ApprovalVerdict, Status, check_approval, status_of};
 
@@ -18,6 +19,7 @@ use crate::approval_log::{ApprovalLog, LoggedApproval};
 use crate::approval_policy::ApprovalPolicy;
 use crate::backend::SkillRestored;
 use crate::fault::Fault;
+use crate::skill_changes::SkillChanges;
 use crate::skill_filter::SkillFilter;
 use crate::skill_meta::{SkillMeta, SkillSource, VersionInfo};
 use crate::skill_store::{SkillPage, SkillStore, StoreAnswer, StoreFeatures, StoreManifest, StoreOptions};
@@ -46,6 +48,7 @@ pub(crate) use answer;
 pub struct TenantSkills {
     stores: Arc<TenantStores>,
     log: Arc<ApprovalLog>,
+    changes: Arc<SkillChanges>,
 }
 
 /// A write of a skill.
@@ -81,8 +84,30 @@ pub(crate) fn writer(by: &Caller) -> String {
 }
 
 impl TenantSkills {
-    pub(crate) fn new(stores: Arc<TenantStores>, log: Arc<ApprovalLog>) -> Self {
-        Self { stores, log }
+    pub(crate) fn new(stores: Arc<TenantStores>, log: Arc<ApprovalLog>, changes: Arc<SkillChanges>) -> Self {
+        Self { stores, log, changes }
+    }
+
+    /// Changes that the triggers must follow.
+    pub(crate) fn changes(&self) -> &SkillChanges {
+        &self.changes
+    }
+
+    pub(crate) async fn tenants(&self) -> Result<Vec<TenantId>, Fault> {
+        self.stores.tenants().await
+    }
+
+    /// Whether the skills of a tenant are outside of this server. A store that cannot be opened is.
+    pub(crate) async fn is_foreign(&self, tenant: &TenantId) -> Result<bool, Fault> {
+        Ok(self.stores.of(tenant).await?.map_or(true, |tenant| tenant.in_ledger.is_none()))
+    }
+
+    /// Notes a change for the triggers. A refused one has changed nothing; one that failed may have.
+    fn note_change<T>(&self, by: &Caller, answer: StoreAnswer<T>) -> StoreAnswer<T> {
+        if !matches!(answer, Ok(Err(_))) {
+            self.changes.note(&by.tenant, self.stores.now());
+        }
+        answer
     }
 
     async fn tenant(&self, by: &Caller) -> StoreAnswer<Arc<TenantStore>> {
@@ -173,7 +198,7 @@ impl TenantSkills {
         };
         let claim = WriteClaim { approved: claims_approval, forces_draft: force_draft };
         let audit = WriteAudit::new(Arc::clone(&self.log), Arc::clone(&tenant), by.clone(), claim);
-        tenant.store.audited(audit).store(name, &source, options).await
+        self.note_change(by, tenant.store.audited(audit).store(name, &source, options).await)
     }
 
     /// Changes the status of a skill.
@@ -186,8 +211,8 @@ impl TenantSkills {
         }
         let claim = WriteClaim { approved: status == Status::Approved, forces_draft: false };
         let audit = WriteAudit::new(Arc::clone(&self.log), Arc::clone(&tenant), by.clone(), claim);
-        let changed = tenant.store.audited(audit).update_status(name, status, Some(&writer(by))).await?;
-        self.log_refusal(by, changed).await
+        let changed = tenant.store.audited(audit).update_status(name, status, Some(&writer(by))).await;
+        self.log_refusal(by, self.note_change(by, changed)?).await
     }
 
     /// Deletes a skill with its history. Without `force`, a skill that others name is refused.
@@ -205,7 +230,7 @@ impl TenantSkills {
                 return Ok(tenant.refused(RefusalReason::InUse { name, dependents }));
             }
         }
-        tenant.store.delete(name).await
+        self.note_change(by, tenant.store.delete(name).await)
     }
 
     /// The skills whose texts name this one.
@@ -242,7 +267,7 @@ impl TenantSkills {
         let Some(in_ledger) = &tenant.in_ledger else {
             return Ok(tenant.refused(RefusalReason::not_found(name)));
         };
-        match answer!(in_ledger.restore(name).await?) {
+        match answer!(self.note_change(by, in_ledger.restore(name).await)?) {
             SkillRestored::Restored => in_ledger.metadata(name).await,
             SkillRestored::NameTaken => {
                 Ok(tenant.refused(RefusalReason::conflict(name, WriteConflict::Exists)))

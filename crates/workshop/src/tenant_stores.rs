@@ -12,7 +12,7 @@ use std::time::Duration;
 use identity::{RosterView, TenantCache};
 use ledger::{SkillApproval, Usage};
 use parking_lot::Mutex;
-use posthouse_time::Timepiece;
+use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
 use skill::ApprovalPublicKey;
 
@@ -85,6 +85,16 @@ impl TenantStores {
     pub fn new(parts: StoreParts) -> Self {
         let tenants = TenantCache::new(parts.roster.clone(), 10_000, REMEMBERED);
         Self { parts, tenants, opened: Mutex::default() }
+    }
+
+    pub fn now(&self) -> Moment {
+        self.parts.timepiece.now()
+    }
+
+    /// All tenants of the server.
+    pub async fn tenants(&self) -> Result<Vec<TenantId>, Fault> {
+        let tenants = self.parts.roster.records().tenants().await?;
+        Ok(tenants.into_iter().map(|tenant| tenant.id).collect())
     }
 
     /// The store of a tenant.

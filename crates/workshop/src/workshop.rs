@@ -17,6 +17,7 @@ use crate::custom_stores::CustomStores;
 use crate::data_stores::{DataParts, DataStores};
 use crate::metrics::Metrics;
 use crate::remote_stores::RemoteStores;
+use crate::skill_changes::SkillChanges;
 use crate::skills::TenantSkills;
 use crate::tenant_stores::{StoreParts, TenantStores};
 
@@ -57,6 +58,7 @@ impl Workshop {
     pub fn new(parts: Parts) -> Self {
         let Parts { config, skills, approval, usage, data, roster, callers, timepiece, .. } = parts;
         let metrics = Arc::<Metrics>::default();
+        let changes = Arc::<SkillChanges>::default();
         let (errand, signer, custom) = (parts.errand, parts.webhook_signer, parts.custom_stores);
         let remote = RemoteStores::new(errand, signer, Arc::clone(&metrics), timepiece.clone());
         let remote = Arc::new(remote);
@@ -83,9 +85,9 @@ impl Workshop {
         Self(Arc::new(WorkshopComponents {
             callers,
             metrics,
-            skills: Arc::new(TenantSkills::new(Arc::clone(&stores), log)),
+            skills: Arc::new(TenantSkills::new(Arc::clone(&stores), log, Arc::clone(&changes))),
             catalogue: Catalogue::new(Arc::clone(&stores)),
-            approval_keys: ApprovalKeys::new(approval, roster, stores, data.clone(), remote),
+            approval_keys: ApprovalKeys::new(approval, roster, stores, data.clone(), remote, changes),
             data,
         }))
     }

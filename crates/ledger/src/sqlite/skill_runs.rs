@@ -66,32 +66,41 @@ impl SkillRuns for Sqlite {
         .await
     }
 
+    async fn note_dispatch(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        dispatch: &DispatchId,
+    ) -> Result<(), Fault> {
+        let (tenant, run, dispatch) = (tenant.clone(), run.clone(), dispatch.clone());
+        self.write_for(owner(&tenant), move |db| {
+            db.prepare_cached(
+                "INSERT INTO skill_run_dispatches (dispatch, run)
+                 SELECT ?3, id FROM skill_runs WHERE tenant = ?1 AND id = ?2 ON CONFLICT DO NOTHING",
+            )?
+            .execute([tenant.as_str(), run.as_str(), dispatch.as_str()])?;
+            Ok(())
+        })
+        .await
+    }
+
     async fn end_run(&self, tenant: &TenantId, id: &RunId, end: EndedRun) -> Result<(), Fault> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write_for(owner(&tenant), move |db| {
-            let ended = db
-                .prepare_cached(
-                    "UPDATE skill_runs SET state = ?3, version = coalesce(?4, version), ended = ?5, error = ?6,
+            db.prepare_cached(
+                "UPDATE skill_runs SET state = ?3, version = coalesce(?4, version), ended = ?5, error = ?6,
                        record = ?7, inputs = NULL, counted = ledger_time()
                      WHERE tenant = ?1 AND id = ?2 AND ended IS NULL",
-                )?
-                .execute(params![
-                    tenant.as_str(),
-                    id.as_str(),
-                    end.state.word(),
-                    end.version,
-                    end.ended.millis(),
-                    end.error,
-                    end.record,
-                ])?;
-            if ended > 0 {
-                let mut sent = db.prepare_cached(
-                    "INSERT INTO skill_run_dispatches (dispatch, run) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-                )?;
-                for dispatch in &end.dispatches {
-                    sent.execute([dispatch.as_str(), id.as_str()])?;
-                }
-            }
+            )?
+            .execute(params![
+                tenant.as_str(),
+                id.as_str(),
+                end.state.word(),
+                end.version,
+                end.ended.millis(),
+                end.error,
+                end.record,
+            ])?;
             Ok(())
         })
         .await

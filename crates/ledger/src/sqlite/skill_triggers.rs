@@ -1,5 +1,7 @@
 //! SQL of the triggers of skills.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
@@ -25,6 +27,11 @@ impl SkillTriggers for Sqlite {
         .await
     }
 
+    async fn trigger(&self, of: &TenantId, number: i64) -> Result<Option<TriggerRecord>, Fault> {
+        let of = of.clone();
+        self.read(move |db| find(db, &of, number)).await
+    }
+
     async fn follow_skills(
         &self,
         of: &TenantId,
@@ -35,15 +42,16 @@ impl SkillTriggers for Sqlite {
         let (of, version) = (of.clone(), version.to_owned());
         self.write_for(owner(&of), move |db| {
             let known = all(db, &of)?;
-            for old in known.iter().filter(|old| old.trigger.declarative) {
-                let stays = declared.iter().any(|new| is_same(new, &old.trigger));
-                if !stays {
-                    delete(db, &of, old.number)?;
-                }
-            }
+            let wanted: HashSet<_> = declared.iter().map(identity).collect();
+            let old = || known.iter().filter(|old| old.trigger.declarative);
             let mut count = known.len();
+            for old in old().filter(|old| !wanted.contains(&identity(&old.trigger))) {
+                delete(db, &of, old.number)?;
+                count -= 1;
+            }
+            let by_identity: HashMap<_, _> = old().map(|old| (identity(&old.trigger), old)).collect();
             for new in &declared {
-                match known.iter().find(|old| old.trigger.declarative && is_same(new, &old.trigger)) {
+                match by_identity.get(&identity(new)) {
                     Some(old) if old.trigger.params == new.params => {}
                     Some(old) => {
                         db.execute(
@@ -120,8 +128,9 @@ impl SkillTriggers for Sqlite {
     }
 }
 
-fn is_same(new: &NewTrigger, old: &NewTrigger) -> bool {
-    (&new.skill, &new.source, &new.name) == (&old.skill, &old.source, &old.name)
+/// What makes a declarative trigger the same one after its skill has changed.
+fn identity(trigger: &NewTrigger) -> (&str, &str, &str) {
+    (&trigger.skill, &trigger.source, &trigger.name)
 }
 
 fn params_text(new: &NewTrigger) -> Option<String> {

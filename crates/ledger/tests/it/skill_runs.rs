@@ -27,7 +27,6 @@ fn ended(state: RunState) -> EndedRun {
         ended: Moment::from_millis(9),
         error: None,
         record: Some("{}".to_owned()),
-        dispatches: vec!["d-1".into()],
     }
 }
 
@@ -97,6 +96,10 @@ stories! {
         book.enrols("zen", "egret").await;
         let (runs, acme, zen) = (book.ledger.skill_runs(), TenantId::from("ten_acme"), TenantId::from("ten_zen"));
         runs.begin_run(run("ten_acme", "run_1", false)).await.unwrap();
+        for tenant in [&zen, &acme, &acme] {
+            let dispatch = if tenant == &zen { "d-zen" } else { "d-1" };
+            runs.note_dispatch(tenant, &"run_1".into(), &dispatch.into()).await.unwrap();
+        }
         runs.end_run(&zen, &"run_1".into(), ended(RunState::Failed)).await.unwrap();
         assert_eq!(runs.run(&acme, &"run_1".into()).await.unwrap().unwrap().state, RunState::Running);
         runs.end_run(&acme, &"run_1".into(), ended(RunState::Succeeded)).await.unwrap();

@@ -208,6 +208,16 @@ pub const SETTINGS: &[Setting] = &[
         "folders of this machine that a tenant's run settings may open to its skills",
     ),
     setting(
+        "workshop.run_memory_bytes",
+        Number,
+        "bytes that all running skills hold together; at least twice that of a tenant",
+    ),
+    setting(
+        "workshop.tenant_run_memory_bytes",
+        Number,
+        "bytes that the running skills of one tenant hold together",
+    ),
+    setting(
         "errand.allow_cidrs",
         List,
         "private addresses that the server may call when others name the URL, as ranges",

@@ -3,8 +3,9 @@
 
 mod clock;
 mod post;
+mod runs;
 mod sdk;
-mod stepping;
+pub mod stepping;
 mod stores;
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::crash::stepping::SteppingClock;
 use crate::post_cli::fails;
 use crate::test_server::TestServer;
 use crate::tools::ToolClient;
@@ -136,6 +137,28 @@ async fn a_text_that_an_agent_brings_has_no_effects_and_an_approved_skill_that_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_a_caller_brings_has_the_size_limit_of_a_stored_one() {
+    let fixture = Fixture::open(&[]);
+    let most = 256 * 1024;
+    let text = |size: usize| {
+        let text = skill("Approved", "", "    emit(text=\"ran\")");
+        format!("{text}{}", "# padding\n".repeat(most / 10 + 1)).chars().take(size).collect::<String>()
+    };
+    for tool in ["lint_skill", "compile_skill", "execute_skill"] {
+        let call = |size: usize| {
+            let params = json!({ "name": tool, "arguments": { "source": text(size) } });
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
+        };
+        let (_, _, answer) = fixture.program.post("/rpc", &[], &call(most)).await;
+        assert!(answer.contains("\"result\""), "{tool}: {answer}");
+        let (_, _, answer) = fixture.program.post("/rpc", &[], &call(most + 1)).await;
+        let refused =
+            format!("{tool}: `source` has 262145 bytes, and the text of a skill has at most 262144.");
+        assert!(answer.contains("\"error\"") && answer.contains(&refused), "{tool}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn commands_need_the_consent_of_the_configuration_and_of_the_tenants_settings() {
     let fixture = Fixture::open(&[]);
     let change = ["run-settings", "change", "--tenant", "acme", "--program", "echo"];
@@ -158,6 +181,59 @@ async fn commands_need_the_consent_of_the_configuration_and_of_the_tenants_setti
     assert_eq!(fixture.execute("shell").await["errors"][0]["class"], "ShellBinaryNotAllowedError");
     fixture.server.does(&change);
     assert_eq!(fixture.execute("shell").await["transcript"], json!(["hi"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_one_tenant_runs_endless_texts_another_ones_skill_runs_and_messages_pass() {
+    const ENDLESS: usize = 12;
+    let fixture = Fixture::open(&[]);
+    for words in [["tenant", "create", "zen"].as_slice(), &["agent", "create", "owl", "--tenant", "zen"]] {
+        fixture.server.does(words);
+    }
+    let zen = ToolClient::create(&fixture.server, &["--tenant", "zen"]);
+    // Ten million operations, which is the limit of a run.
+    let items = vec!["1"; 1000].join(",");
+    let ops = format!(
+        "    $set L = [{items}]\n    foreach A in ${{L}}:\n        foreach B in ${{L}}:\n            \
+         foreach C in ${{L}}:\n                $set X = ${{C}}"
+    );
+    let endless = skill("Approved", "", &ops);
+    let heron = std::sync::Arc::new(fixture.heron);
+    let runs: Vec<_> = (0..ENDLESS)
+        .map(|_| {
+            let (heron, source) = (std::sync::Arc::clone(&heron), endless.clone());
+            tokio::spawn(
+                async move { Fixture::rpc(&heron, "execute_skill", json!({ "source": source })).await },
+            )
+        })
+        .collect();
+    let listed = || {
+        let listed = fixture.server.does(&["run", "list", "--tenant", "acme"]);
+        listed["items"].as_array().cloned().unwrap_or_default()
+    };
+    until("all endless runs have begun", Duration::from_secs(60), || {
+        (listed().iter().filter(|run| run["state"] == "running").count() == ENDLESS).then_some(())
+    });
+    let ran = Fixture::rpc(
+        &zen,
+        "execute_skill",
+        json!({ "source": skill("Approved", "", "    emit(text=\"ran\")") }),
+    );
+    assert_eq!(ran.await["transcript"], json!(["ran"]));
+    let linted = Fixture::rpc(&zen, "lint_skill", json!({ "source": endless })).await;
+    assert_eq!(linted["error_count"], 0, "{linted}");
+    let (status, _, answer) = zen.post("/v1/notify", &[], r#"{"agent":"owl","message":"hello"}"#).await;
+    assert!(status < 300, "{answer}");
+    // All of that came first: the endless runs still run.
+    let still = listed();
+    assert_eq!(still.iter().filter(|run| run["state"] == "running").count(), ENDLESS, "{still:?}");
+    for run in still {
+        fixture.server.does(&["run", "cancel", run["id"].as_str().unwrap(), "--tenant", "acme"]);
+    }
+    for run in runs {
+        let ended = run.await.unwrap();
+        assert_eq!(ended["errors"][0]["class"], "RunCancelledError", "{ended}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,6 +261,26 @@ async fn a_cancelled_run_stops_within_a_second_and_its_commands_are_killed() {
     assert_eq!(answer["cancelled"], true, "{answer}");
     fixture.run_in("cancelled");
     until("the command has ended", Duration::from_secs(5), || (!is_asleep()).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_line_is_all_that_a_written_skill_needs_to_run_at_its_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = SteppingClock::build(folder.path());
+    // The next minute of the server's clock is near, so that the test need not wait for it.
+    let second = posthouse_time::Timepiece::wall().now().seconds() % 60;
+    clock.set(50 - second);
+    let environment = clock.environment();
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let fixture = Fixture::open(&environment);
+    let text = skill("Approved", "# Triggers: cron: * * * * *\n", "    emit(text=\"${TRIGGER_TYPE}\")");
+    let file = fixture.server.secret_file("tide.skill.md", &text);
+    fixture.server.does(&["skill", "write", "tide", &file, "--tenant", "acme"]);
+    let run = until("the minute comes and the skill runs", Duration::from_secs(180), || {
+        fixture.runs().into_iter().find(|run| run["state"] == "succeeded")
+    });
+    assert_eq!((&run["skill"], &run["trigger"]["source"]), (&json!("tide"), &json!("cron")), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::RunLimits;
+use super::shared_memory::SharedMemory;
 use super::value::SkillValue;
 
 /// What the operator allows.
 #[derive(Clone, Debug)]
 pub struct RunPolicy {
     pub limits: RunLimits,
+    /// The budget that this run shares with others. `None`: only the limits of one run count.
+    pub memory: Option<Arc<dyn SharedMemory>>,
     /// Time limit of an operation that sets none, in a skill that sets none.
     pub default_timeout: Duration,
     /// Longest time of a whole run, whatever its skill says.
@@ -28,6 +31,7 @@ impl Default for RunPolicy {
     fn default() -> Self {
         Self {
             limits: RunLimits::default(),
+            memory: None,
             default_timeout: Duration::from_secs(300),
             max_duration: None,
             max_depth: 10,

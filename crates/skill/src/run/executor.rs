@@ -33,6 +33,7 @@ use super::mutation_gate::check_mutation;
 use super::outcome::{FallbackRecord, SkillOutcome, UncertainEffect};
 use super::prepare::PreparedSkill;
 use super::run_error::{ErrorClass, ErrorRecord, RunError};
+use super::shared_memory::ReservedMemory;
 use super::substitute::Scope;
 use super::value::SkillValue;
 use super::variables::Variables;
@@ -84,6 +85,7 @@ struct Executor<'r> {
     deadline: Option<RunDeadline>,
     timeout: SkillTimeout,
     variables: Variables,
+    memory: ReservedMemory,
     transcript: Vec<Arc<String>>,
     transcript_bytes: usize,
     fallbacks: Vec<FallbackRecord>,
@@ -117,6 +119,7 @@ impl<'r> Executor<'r> {
             deadline,
             timeout: SkillTimeout::new(tree),
             variables,
+            memory: ReservedMemory::new(context.policy.memory.clone()),
             transcript: Vec::new(),
             transcript_bytes: 0,
             fallbacks: Vec::new(),
@@ -236,6 +239,7 @@ impl<'r> Executor<'r> {
             // Few operations need the host, so only these allocate a future.
             None => Box::pin(self.run_with_host(op)).await.map(Step::Done),
         };
+        let result = result.and_then(|step| self.hold_memory().map(|()| step));
         match result {
             Ok(Step::Enter(frame)) => Ok(Step::Enter(Frame { opened_by: Some((op, started)), ..frame })),
             Ok(done) => {
@@ -278,6 +282,13 @@ impl<'r> Executor<'r> {
             OpKind::Exchange(exchange) => self.exchange(exchange).await.map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Counts what the skill holds towards the budget that it shares. The run counts the traces of all its skills.
+    fn hold_memory(&mut self) -> Result<(), RunError> {
+        let traces = if self.context.depth == 0 { self.shared.trace_bytes.taken() } else { 0 };
+        let held = self.variables.weight() + self.transcript_bytes + self.fallback_bytes + traces;
+        self.memory.hold(held)
     }
 
     fn limits(&self) -> &'r RunLimits {

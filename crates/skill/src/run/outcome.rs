@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::object::SkillObject;
 use super::run_error::ErrorRecord;
+use super::shared_memory::ReservedMemory;
 use super::trace::{ChildTrace, TracedOp};
 use super::value::SkillValue;
 use super::variables::Variables;
@@ -30,6 +31,8 @@ pub struct SkillOutcome {
     pub child_traces: Vec<ChildTrace>,
     /// How many operations the traces left out because there were too many.
     pub untraced: u64,
+    /// The share of this outcome in the budget of its runs. It ends with the last clone.
+    pub memory: Arc<ReservedMemory>,
 }
 
 /// A fallback that replaced the result of an operation.

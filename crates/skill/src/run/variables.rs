@@ -34,6 +34,11 @@ impl Variables {
         self.weight = self.weight.saturating_sub(old.map_or(0, |old| old.weight()));
     }
 
+    /// Bytes of all values, roughly.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// Refuses variables that together are too large.
     pub fn check(&self, limit: usize) -> Result<(), RunError> {
         if self.weight > limit { Err(too_large("the set of all variables", limit)) } else { Ok(()) }

@@ -3,14 +3,18 @@
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use skill::tree::{OpKind, SkillTree};
-use skill::{PreparedSkill, RunContext, RunLimits, RunPolicy, SkillObject, SkillValue, run_skill};
+use skill::{
+    MemoryRefusal, PreparedSkill, RunContext, RunLimits, RunPolicy, SharedMemory, SkillObject, SkillValue,
+    run_skill,
+};
 use skill_doubles::drive;
 
-use crate::running::{only_error, policy, run, skill, standard_host, transcript, try_run_with};
+use crate::running::{only_error, policy, run, skill, standard_host, transcript, try_run, try_run_with};
 
 fn numbers(count: u32) -> SkillObject {
     let list = SkillValue::list((0..count).map(|number| f64::from(number).into()));
@@ -395,4 +399,55 @@ fn all_outputs_share_one_text() {
     let texts =
         outcome.outputs.iter().map(|(_, value)| value.as_ref().and_then(SkillValue::as_text).unwrap());
     assert_eq!(texts.map(str::as_ptr).collect::<HashSet<_>>().len(), 1);
+}
+
+/// A budget that several runs share.
+#[derive(Debug)]
+struct Budget {
+    limit: usize,
+    held: AtomicUsize,
+}
+
+impl SharedMemory for Budget {
+    fn reserve(&self, bytes: usize) -> Result<(), MemoryRefusal> {
+        let held = self.held.load(Ordering::Relaxed) + bytes;
+        if held > self.limit {
+            return Err(MemoryRefusal { what: "what these runs hold together", limit: self.limit });
+        }
+        self.held.store(held, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn runs_share_a_budget_of_memory_and_give_it_back_with_their_outcome() {
+    const MEBIBYTE: usize = 1 << 20;
+    let budget = Arc::new(Budget { limit: 4 * MEBIBYTE, held: AtomicUsize::new(0) });
+    let memory: Arc<dyn SharedMemory> = Arc::clone(&budget) as _;
+    let policy = Arc::new(RunPolicy { memory: Some(memory), ..RunPolicy::default() });
+    let context = RunContext { policy, ..RunContext::default() };
+    let long = "x".repeat(MEBIBYTE);
+    let grows = skill("", &format!("$set A = {long}\n$append A ${A}\nemit(text=\"done\")", A = "{A}"));
+    let host = standard_host();
+    let first = try_run(&host, &grows, &context).unwrap();
+    assert_eq!(transcript(&first), ["done"]);
+    assert!(budget.held.load(Ordering::Relaxed) >= 2 * MEBIBYTE);
+    let refused = try_run(&host, &grows, &context).unwrap();
+    let (class, message) = only_error(&refused);
+    assert_eq!(class, "OpError");
+    assert_eq!(message, "what these runs hold together is larger than the limit of 4 MiB");
+    // A small one runs beside them, and an error block can still report.
+    let small = try_run(&host, &skill("", "emit(text=\"small\")"), &context).unwrap();
+    assert_eq!(transcript(&small), ["small"]);
+    let reports =
+        format!("$set A = {long}\n$append A ${{A}}\n$append A ${{A}}\nelse:\nemit(text=\"too much\")");
+    let reports = skill("", &reports).replace("    else:", "else:");
+    drop((first, refused, small));
+    assert_eq!(budget.held.load(Ordering::Relaxed), 0, "everything is given back");
+    let outcome = try_run(&host, &reports, &context).unwrap();
+    assert_eq!(transcript(&outcome), ["too much"], "{:?}", outcome.errors);
 }

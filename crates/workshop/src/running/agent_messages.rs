@@ -1,13 +1,14 @@
 //! Messages of a run to agents: deliveries, wakes and questions through the post.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ledger::SkillRuns;
 use parking_lot::Mutex;
 use post::requests::{AskCommand, AskState, DeliverCommand, LONGEST_TIMEOUT, LONGEST_WAIT, WakeCommand};
 use post::{Caller, Post, Refused};
 use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, WakeTime};
-use posthouse_wire::{ClientId, DispatchId, TenantId};
+use posthouse_wire::{ClientId, DispatchId, RunId, TenantId};
 use serde::Serialize;
 use serde_json::json;
 use skill::{
@@ -29,6 +30,8 @@ pub struct AgentMessages {
     connectors: Vec<(Arc<str>, bool)>,
     /// What was sent, for the record of the run.
     sent: Mutex<Vec<DispatchId>>,
+    /// The run that sends, with the records in which it is noted. A check has none, and sends nothing.
+    run: OnceLock<(RunId, Arc<dyn SkillRuns>)>,
 }
 
 impl AgentMessages {
@@ -41,7 +44,13 @@ impl AgentMessages {
             .collect();
         let client = ClientId::from(format!("skill:{skill}"));
         let by = Caller { client, tenant: tenant.clone(), agent: None, attested: None };
-        Ok(Self { post: post.clone(), by, connectors, sent: Mutex::default() })
+        Ok(Self { post: post.clone(), by, connectors, sent: Mutex::default(), run: OnceLock::new() })
+    }
+
+    /// Names the run whose messages these are.
+    pub fn belong_to(&self, run: &RunId, records: &Arc<dyn SkillRuns>) {
+        // A second run never uses the same messages.
+        let _ = self.run.set((run.clone(), Arc::clone(records)));
     }
 
     /// Ids of everything that was sent, as far as they are remembered.
@@ -81,7 +90,7 @@ impl AgentMessages {
         agent: &str,
         message: &AgentDelivery,
     ) -> Result<SkillObject, HostFault> {
-        self.note(&message.meta.dispatch_id);
+        self.note(&message.meta.dispatch_id).await?;
         let kind = match message.kind {
             DeliveredKind::Augment => PayloadKind::Augment,
             DeliveredKind::Template => PayloadKind::Template,
@@ -102,7 +111,7 @@ impl AgentMessages {
         context: Option<&str>,
         origin: &DeliveryOrigin,
     ) -> Result<SkillObject, HostFault> {
-        self.note(&origin.dispatch_id);
+        self.note(&origin.dispatch_id).await?;
         let request = WakeCommand {
             agent: agent.to_owned(),
             context: context.map(str::to_owned),
@@ -156,12 +165,21 @@ impl AgentMessages {
         }
     }
 
-    fn note(&self, dispatch: &str) {
-        let mut sent = self.sent.lock();
+    /// Stores that the run sends this, before it is sent. So a receipt leads to its run also after a crash.
+    async fn note(&self, dispatch: &str) -> Result<(), HostFault> {
         let dispatch = DispatchId::from(dispatch);
-        if sent.len() < REMEMBERED && !sent.contains(&dispatch) {
-            sent.push(dispatch);
+        {
+            let mut sent = self.sent.lock();
+            if sent.len() >= REMEMBERED || sent.contains(&dispatch) {
+                return Ok(());
+            }
+            sent.push(dispatch.clone());
         }
+        let Some((run, records)) = self.run.get() else { return Ok(()) };
+        records.note_dispatch(&self.by.tenant, run, &dispatch).await.map_err(|fault| {
+            tracing::error!(%fault, "a message of a skill could not be joined to its run");
+            HostFault::plain("the server cannot do this now")
+        })
     }
 }
 

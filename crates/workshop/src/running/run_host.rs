@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ledger::SkillRuns;
 use posthouse_time::Instant;
-use posthouse_wire::DispatchId;
+use posthouse_wire::{DispatchId, RunId};
 use skill::{
     AgentDelivery, ApprovalVerdict, CommandRequest, DeliveryOrigin, ErrorClass, ExchangeAnswer, FileEncoding,
     FileFault, HostFault, LoadedSkill, SecretText, SkillHost, SkillObject, SkillValue, ToolConnector,
@@ -52,6 +53,13 @@ impl RunHost {
     /// Names of the built-in tools that are there.
     pub fn bridges(&self) -> Vec<&'static str> {
         super::bridges::BRIDGES.into_iter().filter(|name| self.has_bridge(name)).collect()
+    }
+
+    /// Names the run, before it sends anything.
+    pub(super) fn begins(&self, run: &RunId, records: &Arc<dyn SkillRuns>) {
+        if let Some(agents) = &self.agents {
+            agents.belong_to(run, records);
+        }
     }
 
     /// Ids of the messages that the run sent.

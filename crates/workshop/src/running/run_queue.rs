@@ -1,6 +1,7 @@
 //! Queue of runs that triggers started: durable, bounded, and fair between tenants.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,10 +49,18 @@ impl RunQueue {
         let closing = self.runs.closing().clone();
         let mut last = TenantId::from("");
         while !closing.is_cancelled() {
-            let (busy, total) = self.busy();
-            let next = match total < AT_ONCE {
-                true => self.runs.records().next_run(&last, &busy).await?,
-                false => None,
+            // Registered before the look, so that no place is missed that becomes free in between.
+            let mut freed = pin!(self.runs.slots().freed());
+            freed.as_mut().enable();
+            let (mut busy, total) = self.busy();
+            let full = self.runs.slots().full();
+            let some_wait_for_a_place = full.as_ref().is_none_or(|full| !full.is_empty());
+            let next = match full {
+                Some(full) if total < AT_ONCE => {
+                    busy.extend(full);
+                    self.runs.records().next_run(&last, &busy).await?
+                }
+                _ => None,
             };
             if let Some(next) = next {
                 last = next.run.tenant.clone();
@@ -61,6 +70,7 @@ impl RunQueue {
             tokio::select! {
                 () = closing.cancelled() => {}
                 () = self.changed.notified() => {}
+                () = freed, if some_wait_for_a_place => {}
                 () = self.runs.timepiece().after(LOOK) => {}
             }
         }

@@ -21,10 +21,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::AdmittedSkill;
 use super::agent_messages::AgentMessages;
+use super::memory_budget::MemoryBudget;
+use super::repeatable::is_repeatable;
 use super::run_host::RunHost;
 use super::run_report::{self, RecordedRun, RefusedName, RunRefusal};
 use super::run_skills::RunSkills;
-use super::run_slots::RunSlots;
+use super::run_slots::{RunSlot, RunSlots};
+use super::skill_threads::{NoTurn, SkillThreads};
 use super::tenant_resources::{TenantResources, TenantRunSetup};
 use crate::fault::Fault;
 use crate::workshop::Workshop;
@@ -45,6 +48,8 @@ pub struct Runs(Arc<RunsInner>);
 struct RunsInner {
     parts: RunParts,
     slots: RunSlots,
+    threads: SkillThreads,
+    memory: MemoryBudget,
     /// Runs that can be cancelled.
     running: Mutex<HashMap<RunId, (TenantId, CancellationToken)>>,
     closing: CancellationToken,
@@ -84,9 +89,12 @@ pub struct RunReport {
 
 impl Runs {
     pub fn new(parts: RunParts) -> Self {
+        let (of_a_tenant, of_the_server) = parts.resources.memory();
         Self(Arc::new(RunsInner {
             parts,
+            memory: MemoryBudget::new(of_a_tenant, of_the_server),
             slots: RunSlots::default(),
+            threads: SkillThreads::default(),
             running: Mutex::default(),
             closing: CancellationToken::new(),
         }))
@@ -148,19 +156,74 @@ impl Runs {
     /// Runs a skill to its end. The report is returned after the record was stored.
     pub async fn execute(&self, by: &Caller, order: RunOrder) -> Result<RunReport, Fault> {
         let setup = self.resources().of(&by.tenant).await?;
-        let limit = usize::try_from(setup.settings.runs_at_once).unwrap_or(usize::MAX);
-        let Some(_slot) = self.0.slots.take(&by.tenant, limit) else {
-            let message = "the tenant runs too many skills at once; try again later";
-            let refusal = RunRefusal {
-                class: "TooManyRunsError".into(),
-                message: message.to_owned(),
-                skill_name: RefusedName::Absent,
-            };
-            return self.refuse(by, &order, refusal).await;
+        let (queued, is_mechanical) = (order.queued.clone(), order.is_mechanical);
+        let slot = match self.slot(&by.tenant, &setup) {
+            Some(slot) => slot,
+            // Its event or time was accepted, so it waits.
+            None if queued.is_some() => tokio::select! {
+                slot = self.0.slots.wait_for(&by.tenant, runs_at_once(&setup)) => slot,
+                () = self.0.closing.cancelled() => return Err(Fault::Io("the server is shutting down".to_owned())),
+            },
+            None => return self.refuse(by, queued, is_mechanical, too_many_runs()).await,
         };
-        let admitted = match self.admit(by, &order, &setup).await? {
+        let (runs, caller) = (self.clone(), by.clone());
+        let work = async move {
+            let _slot = slot;
+            runs.execute_in_turn(&caller, order, &setup).await
+        };
+        match self.0.threads.run(&by.tenant, work).await {
+            Ok(report) => report,
+            Err(NoTurn::Full) => self.refuse(by, queued, is_mechanical, too_many_runs()).await,
+            Err(NoTurn::Broken) => Err(Fault::Io("a run of a skill broke off".to_owned())),
+        }
+    }
+
+    /// Does other work on skill texts, such as a check, in the place and the turns of a run.
+    pub async fn in_turn<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Result<T, RunRefusal>, Fault> {
+        let setup = self.resources().of(tenant).await?;
+        let Some(slot) = self.slot(tenant, &setup) else { return Ok(Err(too_many_runs())) };
+        let work = async move {
+            let _slot = slot;
+            work.await
+        };
+        match self.0.threads.run(tenant, work).await {
+            Ok(done) => Ok(Ok(done)),
+            Err(NoTurn::Full) => Ok(Err(too_many_runs())),
+            Err(NoTurn::Broken) => Err(Fault::Io("work on a skill broke off".to_owned())),
+        }
+    }
+
+    /// Whether a stored skill may be run again after a crash. One that cannot be read now may not.
+    pub async fn is_repeatable(&self, by: &Caller, skill: &str) -> Result<bool, Fault> {
+        let (skills, by, skill) = (Arc::clone(self.workshop().skills()), by.clone(), skill.to_owned());
+        let tenant = by.tenant.clone();
+        let looked = self.0.threads.run(&tenant, async move { is_repeatable(&skills, &by, &skill).await });
+        looked.await.unwrap_or(Ok(false))
+    }
+
+    /// The places of running skills.
+    pub(super) fn slots(&self) -> &RunSlots {
+        &self.0.slots
+    }
+
+    fn slot(&self, tenant: &TenantId, setup: &TenantRunSetup) -> Option<RunSlot> {
+        self.0.slots.take(tenant, runs_at_once(setup))
+    }
+
+    async fn execute_in_turn(
+        &self,
+        by: &Caller,
+        order: RunOrder,
+        setup: &TenantRunSetup,
+    ) -> Result<RunReport, Fault> {
+        let refuse = |refusal| self.refuse(by, order.queued.clone(), order.is_mechanical, refusal);
+        let admitted = match self.admit(by, &order, setup).await? {
             Ok(admitted) => admitted,
-            Err(refusal) => return self.refuse(by, &order, refusal).await,
+            Err(refusal) => return refuse(refusal).await,
         };
         let prepared = PreparedSkill::new(&admitted.host, Arc::clone(&admitted.tree), &order.inputs).await;
         let prepared = match prepared {
@@ -168,17 +231,18 @@ impl Runs {
             Err(thrown) => {
                 self.log_refused(by, &admitted.host).await?;
                 let name = admitted.refused_name(&order);
-                return self.refuse(by, &order, RunRefusal::of(&thrown, name)).await;
+                return refuse(RunRefusal::of(&thrown, name)).await;
             }
         };
         let id = match &order.queued {
             Some(id) => id.clone(),
             None => self.begin(by, &order, &admitted).await?,
         };
+        admitted.host.begins(&id, self.records());
         let token = self.0.closing.child_token();
         self.0.running.lock().insert(id.clone(), (by.tenant.clone(), token.clone()));
         let running = RunningEntry { runs: self, id: &id };
-        let context = self.context(&order, &admitted, &setup);
+        let context = self.context(by, &order, &admitted, setup);
         let ended = tokio::select! {
             biased;
             () = token.cancelled() => None,
@@ -190,9 +254,16 @@ impl Runs {
         Ok(report)
     }
 
-    fn context(&self, order: &RunOrder, admitted: &AdmittedSkill, setup: &TenantRunSetup) -> RunContext {
+    fn context(
+        &self,
+        by: &Caller,
+        order: &RunOrder,
+        admitted: &AdmittedSkill,
+        setup: &TenantRunSetup,
+    ) -> RunContext {
         let mut policy = setup.settings.policy();
         policy.is_secured = admitted.is_secured;
+        policy.memory = Some(self.0.memory.of(&by.tenant));
         let trigger_id = order.trigger.trigger_id.as_deref().map(str::to_owned);
         let trigger_id =
             trigger_id.unwrap_or_else(|| format!("{}:{}", order.trigger.source, order.trigger.name));
@@ -277,26 +348,31 @@ impl Runs {
         // A run that waited and may be repeated keeps its state at shutdown, so that it is begun again.
         if state != RunState::Interrupted || order.queued.is_none() {
             let version = admitted.version.clone();
-            let end = EndedRun { state, version, ended: now, error, record, dispatches: sent };
+            let end = EndedRun { state, version, ended: now, error, record };
             self.records().end_run(&by.tenant, id, end).await?;
         }
         Ok(RunReport { id: Some(id.clone()), envelope, state })
     }
 
     /// The report of a run that did not begin. One that waited ends as failed.
-    async fn refuse(&self, by: &Caller, order: &RunOrder, refusal: RunRefusal) -> Result<RunReport, Fault> {
-        if let Some(id) = &order.queued {
+    async fn refuse(
+        &self,
+        by: &Caller,
+        queued: Option<RunId>,
+        is_mechanical: bool,
+        refusal: RunRefusal,
+    ) -> Result<RunReport, Fault> {
+        if let Some(id) = &queued {
             let end = EndedRun {
                 state: RunState::Failed,
                 version: None,
                 ended: self.timepiece().now(),
                 error: Some(refusal.error()),
                 record: None,
-                dispatches: Vec::new(),
             };
             self.records().end_run(&by.tenant, id, end).await?;
         }
-        let envelope = refusal.envelope(order.is_mechanical);
+        let envelope = refusal.envelope(is_mechanical);
         Ok(RunReport { id: None, envelope, state: RunState::Failed })
     }
 
@@ -317,6 +393,18 @@ impl Runs {
             return Ok(true);
         }
         Ok(self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await?)
+    }
+}
+
+fn runs_at_once(setup: &TenantRunSetup) -> usize {
+    usize::try_from(setup.settings.runs_at_once).unwrap_or(usize::MAX)
+}
+
+fn too_many_runs() -> RunRefusal {
+    RunRefusal {
+        class: "TooManyRunsError".into(),
+        message: "the tenant runs too many skills at once; try again later".to_owned(),
+        skill_name: RefusedName::Absent,
     }
 }
 

@@ -12,6 +12,7 @@ use vault::SkillSecrets;
 use super::run_queue::RunQueue;
 use super::runs::{RunParts, Runs};
 use super::tenant_resources::TenantResources;
+use super::trigger_follower::TriggerFollower;
 use super::triggers::Triggers;
 use crate::config::Config;
 use crate::fault::Fault;
@@ -39,6 +40,7 @@ struct RunnerComponents {
     runs: Runs,
     queue: Arc<RunQueue>,
     triggers: Arc<Triggers>,
+    follower: Arc<TriggerFollower>,
 }
 
 impl SkillRunner {
@@ -49,7 +51,8 @@ impl SkillRunner {
         let runs = Runs::new(RunParts { workshop, post, records: runs, resources, timepiece });
         let queue = RunQueue::new(runs.clone());
         let triggers = Triggers::new(triggers, alarms, runs.clone(), Arc::clone(&queue));
-        Self(Arc::new(RunnerComponents { runs, queue, triggers }))
+        let follower = TriggerFollower::new(runs.clone(), Arc::clone(&triggers));
+        Self(Arc::new(RunnerComponents { runs, queue, triggers, follower }))
     }
 
     /// Takes over the runs that a crashed server left. Called before the server accepts requests.
@@ -62,10 +65,10 @@ impl SkillRunner {
         Ok(())
     }
 
-    /// Begins queued runs until shutdown.
+    /// Begins queued runs, and keeps triggers as the skills say, until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
         self.0.triggers.set_alarms_again().await?;
-        self.0.queue.run().await
+        tokio::try_join!(self.0.queue.run(), self.0.follower.run()).map(|_| ())
     }
 
     /// Ends all runs and waits for them.

@@ -70,6 +70,11 @@ impl TenantResources {
         Self { config, secrets, errand, timepiece, built }
     }
 
+    /// Bytes that all running skills may hold: of one tenant, and of the server.
+    pub(super) fn memory(&self) -> (usize, usize) {
+        (self.config.tenant_run_memory_bytes, self.config.run_memory_bytes)
+    }
+
     /// The names of the secrets of a tenant, in order.
     pub async fn secret_names(&self, tenant: &TenantId) -> Result<Vec<String>, Fault> {
         Ok(self.secrets.names(tenant).await?)

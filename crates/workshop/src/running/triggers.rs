@@ -4,6 +4,7 @@
 //! - A trigger only queues a run. Whether the skill may run is decided when the run begins.
 //! - The run of a time or event has one id, so a repeated alarm after a crash does not run a skill twice.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ use serde_json::{Map, Value};
 use skill::{CronFields, SkillHeader, Status};
 
 use super::cron_times::next_minute;
-use super::repeatable::is_repeatable;
 use super::run_queue::RunQueue;
 use super::run_settings::MissedRuns;
 use super::runs::Runs;
 use crate::fault::Fault;
 use crate::skill_filter::SkillFilter;
-use crate::store_refusal::StoreRefusal;
+use crate::skill_meta::TriggerSummary;
+use crate::store_refusal::{RefusalReason, StoreRefusal};
 
 /// The name under which triggers are registered in the clock.
 const TARGET: &str = "skill_triggers";
@@ -96,6 +97,15 @@ impl Triggers {
 
     /// The triggers of a tenant, after they have followed its skills.
     pub async fn list(&self, tenant: &TenantId) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
+        self.follow(tenant, self.now()).await
+    }
+
+    /// Makes the triggers of a tenant those of its skills. A time that has passed since `since` is not missed.
+    pub(super) async fn follow(
+        &self,
+        tenant: &TenantId,
+        since: Moment,
+    ) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
         let by = trigger_caller(tenant, "list");
         let skills = self.runs.workshop().skills();
         let version = match skills.version(&by).await? {
@@ -124,13 +134,17 @@ impl Triggers {
                 None => break,
             }
         }
-        let version = version.unwrap_or_default();
-        let now = self.now();
-        let all = self.records.follow_skills(tenant, declared, &version, now).await?;
-        for trigger in &all {
-            if !known.iter().any(|known| known.number == trigger.number) {
-                self.set_alarm(tenant, trigger, now).await?;
+        let all = match version {
+            // The store has no version, so its triggers are compared with the stored ones.
+            None if is_declared(&known, &declared) => return Ok(Ok(known)),
+            version => {
+                let version = version.unwrap_or_default();
+                self.records.follow_skills(tenant, declared, &version, self.now()).await?
             }
+        };
+        let known: HashSet<i64> = known.iter().map(|known| known.number).collect();
+        for trigger in all.iter().filter(|trigger| !known.contains(&trigger.number)) {
+            self.set_alarm(tenant, trigger, since).await?;
         }
         Ok(Ok(all))
     }
@@ -239,7 +253,7 @@ impl Triggers {
             trigger_id: Some(trigger_id),
             fired,
             inputs,
-            repeatable: is_repeatable(self.runs.workshop().skills(), &by, &of.trigger.skill).await?,
+            repeatable: self.runs.is_repeatable(&by, &of.trigger.skill).await?,
         };
         self.queue.add(run).await
     }
@@ -270,14 +284,19 @@ impl Triggers {
     async fn fire(&self, arm: &Arm) -> Result<bool, Fault> {
         let (tenant, due) = (&arm.tenant, Moment::from_millis(arm.fire_at.due_ms()));
         let number = arm.job.as_str().split('/').next().and_then(|number| number.parse::<i64>().ok());
-        let triggers = match self.list(tenant).await? {
-            Ok(triggers) => triggers,
-            // The skills cannot be read now, so the stored triggers are used.
-            Err(_) => self.records.triggers(tenant).await?.0,
+        let found = match number {
+            Some(number) => self.records.trigger(tenant, number).await?,
+            None => None,
         };
-        let found = triggers.iter().find(|found| Some(found.number) == number && found.enabled);
-        let Some(found) = found else { return Ok(true) };
+        let Some(found) = found.filter(|found| found.enabled) else { return Ok(true) };
+        let found = &found;
         let now = self.now();
+        if !self.is_still_declared(tenant, &found.trigger).await? {
+            // The next alarm is set all the same, because the skill may declare it again before the change is followed.
+            self.set_alarm(tenant, found, due.max(now)).await?;
+            self.runs.workshop().skills().changes().note(tenant, now);
+            return Ok(true);
+        }
         let is_missed = now > due + GRACE;
         let settings = self.runs.resources().settings(tenant).await?;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
@@ -288,6 +307,40 @@ impl Triggers {
         self.set_alarm(tenant, found, due.max(now)).await?;
         Ok(true)
     }
+
+    /// Whether the skill of a trigger is Approved and still has it in its header. A change that nobody has followed yet
+    /// counts at once. If the skill cannot be read now, its trigger stays.
+    async fn is_still_declared(&self, tenant: &TenantId, trigger: &NewTrigger) -> Result<bool, Fault> {
+        if !trigger.declarative {
+            return Ok(true);
+        }
+        let by = trigger_caller(tenant, "fire");
+        Ok(match self.runs.workshop().skills().metadata(&by, &trigger.skill).await? {
+            Ok(skill) => {
+                let mut declared = skill.summary.triggers.iter();
+                let is_it =
+                    |other: &TriggerSummary| other.source == trigger.source && other.name == trigger.name;
+                skill.status == Status::Approved && declared.any(is_it)
+            }
+            Err(refusal) => !matches!(refusal.reason, RefusalReason::SkillNotFound { .. }),
+        })
+    }
+}
+
+/// Whether the declarative ones of the known triggers are exactly these.
+fn is_declared(known: &[TriggerRecord], declared: &[NewTrigger]) -> bool {
+    let stored: HashSet<_> = known
+        .iter()
+        .map(|known| &known.trigger)
+        .filter(|known| known.declarative)
+        .map(trigger_facts)
+        .collect();
+    let declared: HashSet<_> = declared.iter().map(trigger_facts).collect();
+    stored == declared
+}
+
+fn trigger_facts(trigger: &NewTrigger) -> (&str, &str, &str, Option<&[String]>) {
+    (&trigger.skill, &trigger.source, &trigger.name, trigger.params.as_deref())
 }
 
 /// The id of a trigger as the reference runtime writes it.

@@ -12,20 +12,42 @@ use skill::{
 
 use super::run_tools::{inputs, recent_fires};
 use super::skill_flow::flow;
-use super::skill_tools::{answered, required};
+use super::skill_tools::{answered, given_text, required};
 use super::tool_failure::ToolFailure;
 use crate::running::{RunHost, SkillRunner};
 use crate::skill_meta::output_word;
 
 const PREFLIGHT_FIRES: u64 = 20;
 
+/// Does one of the tools below in the turns of the caller's tenant, because texts of skills can take long.
+pub async fn in_turn(
+    runner: &SkillRunner,
+    by: &Caller,
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> Result<Value, ToolFailure> {
+    let (doing, caller, tool) = (runner.clone(), by.clone(), tool.to_owned());
+    let work = async move {
+        match tool.as_str() {
+            "lint_skill" => lint(&doing, &caller, &arguments).await,
+            "compile_skill" => compile(&doing, &caller, &arguments).await,
+            _ => preflight(&doing, &caller, &arguments).await,
+        }
+    };
+    match runner.runs().in_turn(&by.tenant, work).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(refusal)) => Err(ToolFailure::classed(&refusal.class, refusal.message)),
+        Err(fault) => Err(ToolFailure::fault(&fault)),
+    }
+}
+
 /// Lint of a stored skill or of a given text.
-pub async fn lint(
+async fn lint(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
 ) -> Result<Value, ToolFailure> {
-    let source = source_of(runner, by, arguments).await?;
+    let source = source_of(runner, by, "lint_skill", arguments).await?;
     let tree = SkillTree::parse(&source);
     let host = host(runner, by).await?;
     let context = context(runner, by, &host, &tree).await?;
@@ -44,12 +66,12 @@ pub async fn lint(
 }
 
 /// Everything that is decided about a skill before it runs: its variables, the order of its targets, its text form.
-pub async fn compile(
+async fn compile(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
 ) -> Result<Value, ToolFailure> {
-    let source = source_of(runner, by, arguments).await?;
+    let source = source_of(runner, by, "compile_skill", arguments).await?;
     let tree = Arc::new(SkillTree::parse(&source));
     let host = host(runner, by).await?;
     let context = context(runner, by, &host, &tree).await?;
@@ -108,7 +130,7 @@ pub async fn compile(
 }
 
 /// What an approver wants to know about a stored skill.
-pub async fn preflight(
+async fn preflight(
     runner: &SkillRunner,
     by: &Caller,
     arguments: &Map<String, Value>,
@@ -184,11 +206,12 @@ async fn connector_tools(runner: &SkillRunner, by: &Caller, source: &str) -> Res
 async fn source_of(
     runner: &SkillRunner,
     by: &Caller,
+    tool: &str,
     arguments: &Map<String, Value>,
 ) -> Result<String, ToolFailure> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (text("source"), text("name")) {
-        (Some(source), _) => Ok(source.to_owned()),
+        (Some(source), _) => given_text(tool, source),
         (None, Some(name)) => {
             let loaded = runner.runs().workshop().skills().load(by, name, None).await;
             Ok(answered(loaded)?.source)

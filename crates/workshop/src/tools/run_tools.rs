@@ -38,11 +38,12 @@ pub async fn execute(
     let text = match (name, text("source")) {
         (Some(name), None) => RunText::Stored(name.to_owned()),
         (None, Some(source)) => {
+            let source = super::skill_tools::given_text("execute_skill", source)?;
             // An agent cannot approve its own texts, so their effects would need nobody's approval.
             let may_approve = runner.runs().workshop().skills().may_approve(by).await;
             let may_approve = super::skill_tools::answered(may_approve)?;
             let with_effects = surface == ToolSurface::Rpc && may_approve;
-            RunText::Given { source: source.to_owned(), with_effects }
+            RunText::Given { source, with_effects }
         }
         _ => {
             let message = "execute_skill: exactly one of `name` or `source` is required.";

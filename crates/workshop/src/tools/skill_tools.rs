@@ -13,6 +13,7 @@ use crate::catalogue::{Audience, Catalogue, CatalogueQuery};
 use crate::skill_store::StoreAnswer;
 use crate::skills::{SkillWrite, TenantSkills};
 use crate::store_refusal::{RefusalReason, StoreRefusal, WriteConflict};
+use crate::write_rules::BODY_BYTES;
 
 /// Room for everything in the result of a list that is not a skill.
 const MARGIN: usize = 8 * 1024;
@@ -171,6 +172,17 @@ pub fn required<'a>(
 ) -> Result<&'a str, ToolFailure> {
     let text = arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     text.ok_or_else(|| ToolFailure::arguments(format!("{tool}: `{name}` is required (non-empty string).")))
+}
+
+/// A text that the caller brings. It has the limit of a stored one.
+pub fn given_text(tool: &str, text: &str) -> Result<String, ToolFailure> {
+    if text.len() <= BODY_BYTES {
+        return Ok(text.to_owned());
+    }
+    let size = text.len();
+    Err(ToolFailure::arguments(format!(
+        "{tool}: `source` has {size} bytes, and the text of a skill has at most {BODY_BYTES}."
+    )))
 }
 
 /// The answer of a store, or the failure that the caller gets.

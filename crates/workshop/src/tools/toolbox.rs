@@ -50,9 +50,9 @@ impl ToolRunner for Toolbox {
             ("wake", ToolSurface::Mcp) => self.agents(by, ProgramCall::Wake, arguments).await?,
             ("ask", ToolSurface::Mcp) => self.agents(by, ProgramCall::Ask, arguments).await?,
             ("execute_skill", _) => run_tools::execute(runner, by, &arguments, surface).await?,
-            ("lint_skill", _) => check_tools::lint(runner, by, &arguments).await?,
-            ("compile_skill", _) => check_tools::compile(runner, by, &arguments).await?,
-            ("skill_preflight", _) => check_tools::preflight(runner, by, &arguments).await?,
+            ("lint_skill" | "compile_skill" | "skill_preflight", _) => {
+                check_tools::in_turn(runner, by, tool, arguments).await?
+            }
             ("list_triggers", _) => trigger_tools::list(runner, by, &arguments).await?,
             ("register_trigger", _) => trigger_tools::register(runner, by, &arguments).await?,
             ("unregister_trigger", _) => trigger_tools::unregister(runner, by, &arguments).await?,

@@ -6,16 +6,17 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use identity::Identity;
-use ledger::{Ledger, Location, RunFilter, RunState, StoredRun};
+use ledger::{Ledger, Location, RunFilter, RunState, SkillSettingsChange, StoredRun};
 use post::{Caller, Post};
 use posthouse_time::Timepiece;
 use posthouse_wire::{Secret, TenantId};
 use relay::Relay;
 use serde_json::json;
+use skill::RunTrigger;
 use vault::{MasterKeys, Vault};
 use workshop::{
-    Config, CustomStores, EventOutcome, MissedRuns, Parts, RunSettings, RunnerParts, SkillRunner, SkillWrite,
-    Workshop,
+    Config, CustomStores, EventOutcome, MissedRuns, Parts, RunOrder, RunSettings, RunText, RunnerParts,
+    SkillRunner, SkillWrite, Workshop,
 };
 
 use crate::fixtures::START;
@@ -35,6 +36,10 @@ struct SkillServer {
 
 impl SkillServer {
     async fn open() -> Self {
+        Self::open_with(Config::default()).await
+    }
+
+    async fn open_with(settings: Config) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(START);
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
@@ -93,7 +98,7 @@ impl SkillServer {
         });
         let acme = identity.accounts.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
         let workshop = Workshop::new(Parts {
-            config: Config::default(),
+            config: settings.clone(),
             skills: ledger.skills(),
             approval: ledger.skill_approval(),
             usage: ledger.usage(),
@@ -106,7 +111,7 @@ impl SkillServer {
             timepiece: time.clone(),
         });
         let runner = SkillRunner::new(RunnerParts {
-            config: Config::default(),
+            config: settings.clone(),
             workshop: workshop.clone(),
             post,
             runs: ledger.skill_runs(),
@@ -136,7 +141,25 @@ impl SkillServer {
         let source = format!("# Skill: {name}\n# Status: {status}\n{header}go:\n    {ops}\ndefault: go\n");
         let write = SkillWrite { source, ..SkillWrite::default() };
         self.workshop.skills().write(&self.program, name, write).await.unwrap().unwrap();
-        self.runner.triggers().list(&self.acme).await.unwrap().unwrap();
+    }
+
+    /// The result of a stored skill that the operator runs.
+    async fn executes(&self, skill: &str) -> serde_json::Value {
+        let order = RunOrder {
+            text: RunText::Stored(skill.to_owned()),
+            inputs: skill::SkillObject::default(),
+            is_mechanical: false,
+            trigger: RunTrigger {
+                source: "inline".into(),
+                name: "execute_skill".into(),
+                fired_at_ms: START.millis(),
+                trigger_id: None,
+            },
+            variables: Vec::new(),
+            caller_agent: None,
+            queued: None,
+        };
+        self.runner.runs().execute(&self.program, order).await.unwrap().envelope
     }
 
     /// Runs that have ended, oldest first.
@@ -149,10 +172,19 @@ impl SkillServer {
 
     /// Drives the time forward until so many runs have ended.
     async fn until_ended(&self, count: usize) -> Vec<StoredRun> {
+        self.until(|ended| ended.len() >= count).await
+    }
+
+    /// Drives the time forward until a run of this skill has ended.
+    async fn until_skill_ends(&self, skill: &str) {
+        self.until(|ended| ended.iter().any(|run| run.run.skill == skill)).await;
+    }
+
+    async fn until(&self, is_enough: impl Fn(&[StoredRun]) -> bool) -> Vec<StoredRun> {
         let ended = async {
             loop {
                 let ended = self.ended().await;
-                if ended.len() >= count {
+                if is_enough(&ended) {
                     return ended;
                 }
                 tokio::task::yield_now().await;
@@ -194,6 +226,8 @@ async fn times_that_passed_while_the_server_was_down_run_once_or_not_at_all() {
         let settings = RunSettings { missed_runs: policy, ..RunSettings::default() };
         server.runner.resources().change_settings(&server.acme, &settings).await.unwrap().unwrap();
         server.writes("tide", "Approved", "# Triggers: cron: */5 * * * *\n", "emit(text=\"x\")").await;
+        // The server that is down had followed the skills.
+        server.runner.triggers().list(&server.acme).await.unwrap().unwrap();
         server.time.wind(Duration::from_secs(2 * 3600));
         server.starts();
         let minutes = fired_minutes(&server.until_ended(2).await);
@@ -203,6 +237,49 @@ async fn times_that_passed_while_the_server_was_down_run_once_or_not_at_all() {
         }
         assert!(minutes[1] > 120 && minutes[1] % 5 == 0, "{minutes:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_of_a_skill_sets_its_cron_times_although_nobody_lists_triggers() {
+    let server = SkillServer::open().await;
+    let (skills, by) = (server.workshop.skills(), &server.program);
+    let header = "# Triggers: cron: */5 * * * *\n";
+    // One was written before the server started, and the others while it runs.
+    server.writes("early", "Approved", header, "emit(text=\"x\")").await;
+    server.starts();
+    server.until_skill_ends("early").await;
+    skills.set_status(by, "early", skill::Status::Disabled).await.unwrap().unwrap();
+    server.writes("draft", "Draft", header, "emit(text=\"x\")").await;
+    skills.set_status(by, "draft", skill::Status::Approved).await.unwrap().unwrap();
+    server.until_skill_ends("draft").await;
+    skills.delete(by, "draft", true).await.unwrap().unwrap();
+    server.writes("marker", "Approved", header, "emit(text=\"x\")").await;
+    let before = server.ended().await;
+    server.until_skill_ends("marker").await;
+    let since = server.ended().await.split_off(before.len());
+    assert!(since.iter().all(|run| run.run.skill == "marker"), "{since:?}");
+    skills.restore(by, "draft").await.unwrap().unwrap();
+    let before = server.ended().await.len();
+    server.until(|ended| ended[before..].iter().any(|run| run.run.skill == "draft")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_in_a_folder_that_somebody_else_writes_gets_its_cron_times() {
+    let roots = tempfile::tempdir().unwrap();
+    let root = roots.path().canonicalize().unwrap();
+    let server = SkillServer::open_with(Config { roots: vec![root.clone()], ..Config::default() }).await;
+    server.starts();
+    let folder = root.join("skills");
+    std::fs::create_dir(&folder).unwrap();
+    let store = Some(format!("filesystem:{}", folder.display()));
+    let change = SkillSettingsChange { store, ..SkillSettingsChange::default() };
+    server.workshop.approval_keys().change(&server.acme, change).await.unwrap().unwrap();
+    server.writes("marker", "Approved", "# Triggers: cron: * * * * *\n", "emit(text=\"x\")").await;
+    server.until_skill_ends("marker").await;
+    let text = "# Skill: tide\n# Status: Approved\n# Triggers: cron: */5 * * * *\ngo:\n    emit(text=\"x\")\n\
+                default: go\n";
+    std::fs::write(folder.join("tide.skill.md"), text).unwrap();
+    server.until_skill_ends("tide").await;
 }
 
 /// Minutes from the start to the times for which runs were due.
@@ -233,4 +310,24 @@ async fn an_event_is_matched_without_regard_to_case_and_its_parameters_keep_thei
     assert_eq!(queued, EventOutcome::Queued(ended[0].run.id.clone()));
     let large = "x".repeat(300 * 1024);
     assert_eq!(send("door.open", json!({ "N": large })).await, EventOutcome::TooLarge);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_running_skills_of_a_tenant_share_a_budget_of_memory() {
+    const MEBIBYTE: usize = 1 << 20;
+    let settings =
+        Config { tenant_run_memory_bytes: MEBIBYTE, run_memory_bytes: 2 * MEBIBYTE, ..Config::default() };
+    let server = SkillServer::open_with(settings).await;
+    let double = "$append A ${A}\n    ";
+    let grows = |times: usize| {
+        format!("$set A = {}\n    {}emit(text=\"done\")", "x".repeat(200_000), double.repeat(times))
+    };
+    server.writes("small", "Approved", "", &grows(1)).await;
+    server.writes("large", "Approved", "", &grows(4)).await;
+    let envelope = server.executes("large").await;
+    assert_eq!(envelope["errors"][0]["class"], "OpError", "{envelope}");
+    let message = "what all running skills of the tenant hold together is larger than the limit of 1 MiB";
+    assert_eq!(envelope["errors"][0]["message"], message);
+    let envelope = server.executes("small").await;
+    assert_eq!(envelope["transcript"], json!(["done"]), "what the other run held is given back");
 }

@@ -5,7 +5,7 @@
 mod approval_rows;
 mod data_writer;
 mod skill_writer;
-mod store_client;
+pub mod store_client;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -55,6 +55,7 @@ impl Executor<'_> {
             trace: std::mem::take(&mut self.trace.ops),
             child_traces: Vec::new(),
             untraced: self.trace.untraced,
+            memory: Arc::new(std::mem::take(&mut self.memory)),
         };
         if !self.context.is_mechanical && self.context.allows_effects() && !deadline_exceeded {
             self.deliver_outputs(declared, &mut outcome).await?;

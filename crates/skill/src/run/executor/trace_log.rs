@@ -36,6 +36,10 @@ struct TracedTexts {
 pub struct TraceBytes(AtomicUsize);
 
 impl TraceBytes {
+    pub fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Counts a record. `false` if there is no room for it.
     fn take(&self, bytes: usize, limit: usize) -> bool {
         // One task at a time runs operations, so nothing is lost between reading and writing.
