@@ -45,6 +45,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 pub use directory::SlackChat;
 
@@ -106,6 +107,7 @@ pub struct Slack {
     split_messages: Cache<(BotId, String, String), Arc<[String]>>,
     /// Bots whose app may not show a status.
     statusless: Cache<BotId, ()>,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -128,6 +130,7 @@ impl Slack {
             direct_messages: Cache::builder().max_capacity(10_000).time_to_live(HOUR).build(),
             split_messages: Cache::builder().max_capacity(10_000).time_to_idle(HOUR).build(),
             statusless: Cache::builder().max_capacity(10_000).time_to_live(HOUR / 6).build(),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }
