@@ -8,6 +8,7 @@ mod discord;
 mod passthrough;
 mod route_removal;
 mod slack;
+mod stop_rules;
 mod telegram;
 mod twilio;
 mod vector_checks;
