@@ -9,6 +9,7 @@ mod passthrough;
 mod route_removal;
 mod slack;
 mod stop_rules;
+mod strangers;
 mod telegram;
 mod twilio;
 mod vector_checks;

@@ -1,6 +1,6 @@
 //! The Slack platform, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod files;
 mod health;
 mod interactions;
