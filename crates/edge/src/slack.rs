@@ -37,6 +37,7 @@ use posthouse_wire::{BotId, ChatId, Descriptor, MessageId, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
 use crate::bots::OpenedBot;
+use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
 use crate::follow_up::{FollowUp, FollowedUp};
 use crate::platform::{
@@ -67,6 +68,8 @@ const INTERACTIONS_DOOR: &str = "/interactions";
 const COMMANDS_DOOR: &str = "/commands";
 /// Longest message, in characters. Slack cuts a text of more than 40,000 without an error.
 const MESSAGE_LENGTH: usize = 39_000;
+/// Shortest time between two edits of a message.
+const EDIT_PAUSE: Duration = Duration::from_millis(1200);
 /// Time limit for calls that no action waits for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// The ops that Slack carries out.
@@ -245,6 +248,11 @@ impl Platform for Slack {
 
     fn text_call(&self) -> Option<&'static str> {
         Some("chat.postMessage")
+    }
+
+    /// Slack counts 50 edits a minute of one app in a workspace.
+    fn edit_limits(&self, _chat: &ChatId) -> EditLimits {
+        EditLimits { pause: EDIT_PAUSE, most: None }
     }
 
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {

@@ -7,4 +7,5 @@ mod interactions;
 mod messages;
 mod sending;
 mod socket_mode;
+mod streaming;
 mod vectors;
