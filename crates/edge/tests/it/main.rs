@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod dead_bots;
 mod discord;
 mod passthrough;
 mod route_removal;
