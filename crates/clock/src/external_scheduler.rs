@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http_kit::sole_header;
 use ledger::{Arm, ArmResult, Arms};
 use moka::sync::Cache;
 use posthouse_wire::cron::{SIGNATURE, TimedSignature};
@@ -51,7 +52,8 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
         )
     };
     let (head, body) = request.into_parts();
-    let stamp = head.headers.get(SIGNATURE).and_then(|value| TimedSignature::read(value.to_str().ok()?));
+    let stamp =
+        sole_header(&head.headers, SIGNATURE).and_then(|value| TimedSignature::read(value.to_str().ok()?));
     let Some(stamp) = stamp else { return unsigned() };
     // The signature covers the body, so the body is read before the caller is authenticated.
     let body = match read_request_body(body).await {

@@ -46,6 +46,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 use api::DiscordCall;
 use directory::GuildDirectory;
@@ -103,6 +104,7 @@ pub struct Discord {
     split_messages: Cache<(BotId, String, String), Arc<[String]>>,
     first_answers: follow_up::FirstAnswers,
     command_files: media::CommandFiles,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -128,6 +130,7 @@ impl Discord {
                 .build(),
             first_answers: follow_up::FirstAnswers::default(),
             command_files: media::CommandFiles::default(),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }

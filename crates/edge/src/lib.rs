@@ -41,6 +41,7 @@ mod refused_credentials;
 mod routes;
 pub mod slack;
 pub mod split;
+mod split_limits;
 mod staleness;
 pub mod telegram;
 pub mod twilio;

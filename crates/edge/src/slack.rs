@@ -37,6 +37,7 @@ use posthouse_wire::{BotId, ChatId, Descriptor, MessageId, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
 use crate::bots::OpenedBot;
+use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
 use crate::follow_up::{FollowUp, FollowedUp};
 use crate::platform::{
@@ -45,6 +46,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 pub use directory::SlackChat;
 
@@ -66,6 +68,8 @@ const INTERACTIONS_DOOR: &str = "/interactions";
 const COMMANDS_DOOR: &str = "/commands";
 /// Longest message, in characters. Slack cuts a text of more than 40,000 without an error.
 const MESSAGE_LENGTH: usize = 39_000;
+/// Shortest time between two edits of a message.
+const EDIT_PAUSE: Duration = Duration::from_millis(1200);
 /// Time limit for calls that no action waits for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// The ops that Slack carries out.
@@ -106,6 +110,7 @@ pub struct Slack {
     split_messages: Cache<(BotId, String, String), Arc<[String]>>,
     /// Bots whose app may not show a status.
     statusless: Cache<BotId, ()>,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -128,6 +133,7 @@ impl Slack {
             direct_messages: Cache::builder().max_capacity(10_000).time_to_live(HOUR).build(),
             split_messages: Cache::builder().max_capacity(10_000).time_to_idle(HOUR).build(),
             statusless: Cache::builder().max_capacity(10_000).time_to_live(HOUR / 6).build(),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }
@@ -242,6 +248,11 @@ impl Platform for Slack {
 
     fn text_call(&self) -> Option<&'static str> {
         Some("chat.postMessage")
+    }
+
+    /// Slack counts 50 edits a minute of one app in a workspace.
+    fn edit_limits(&self, _chat: &ChatId) -> EditLimits {
+        EditLimits { pause: EDIT_PAUSE, most: None }
     }
 
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {

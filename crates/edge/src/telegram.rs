@@ -40,6 +40,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 const PLATFORM: &str = "telegram";
 /// Display name of the platform.
@@ -96,7 +97,7 @@ pub struct Telegram {
     split_messages: Cache<(BotId, i64, i64), Arc<[i64]>>,
     /// The messages that final drafts became, by chat and draft.
     finals: Cache<(BotId, i64, i64), MessageId>,
-    split_limits: egress::SplitLimits,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -118,7 +119,7 @@ impl Telegram {
                 .time_to_idle(Duration::from_secs(3600))
                 .build(),
             finals: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(600)).build(),
-            split_limits: egress::SplitLimits::default(),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }

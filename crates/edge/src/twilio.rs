@@ -31,6 +31,7 @@ use crate::platform::{
 };
 use crate::platform_calls::PlatformClient;
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 /// Display name of the platform.
 const LABEL: &str = "Twilio";
@@ -73,6 +74,7 @@ pub struct Twilio {
     timepiece: Timepiece,
     /// The webhook of each bot, to which Twilio also reports what became of messages.
     doors: Cache<BotId, String>,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -89,6 +91,7 @@ impl Twilio {
             api_base: api_base.to_owned(),
             timepiece,
             doors: Cache::new(10_000),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }

@@ -5,8 +5,9 @@
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
 use http::header::AsHeaderName;
+use http::{HeaderMap, HeaderName};
+use http_kit::sole_header;
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
 
@@ -25,6 +26,16 @@ pub fn single_header(headers: &HeaderMap, name: impl AsHeaderName) -> Result<&st
     }
     // A value with other characters than visible ASCII cannot be a signature.
     let text = first.to_str().map_err(|_| WebhookRefusal::unproven("malformed_signature"))?;
+    Ok(text.trim_matches([' ', '\t']))
+}
+
+/// The value of a header that is itself a credential, such as a token. It must be there exactly once.
+pub fn credential_header(headers: &HeaderMap, name: HeaderName) -> Result<&str, WebhookRefusal> {
+    let is_there = headers.contains_key(&name);
+    let only = sole_header(headers, name);
+    let reason = if is_there { "ambiguous_header" } else { "missing_header" };
+    let only = only.ok_or(WebhookRefusal::unproven(reason))?;
+    let text = only.to_str().map_err(|_| WebhookRefusal::unproven("malformed_signature"))?;
     Ok(text.trim_matches([' ', '\t']))
 }
 
@@ -125,6 +136,7 @@ pub fn check_window(now: Moment, timestamp: &str, window_seconds: u64) -> Result
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::AUTHORIZATION;
 
     use super::*;
 
@@ -137,6 +149,20 @@ mod tests {
         assert_eq!(single_header(&headers, "X-Sig"), Ok("abc"));
         headers.append("x-sig", HeaderValue::from_static("abd"));
         assert_eq!(single_header(&headers, "x-sig").unwrap_err().reason, "ambiguous_header");
+    }
+
+    #[test]
+    fn a_header_that_is_a_credential_counts_only_alone() {
+        let mut headers = HeaderMap::new();
+        let read = |headers: &HeaderMap| {
+            let read = credential_header(headers, AUTHORIZATION).map(str::to_owned);
+            read.map_err(|refusal| refusal.reason)
+        };
+        assert_eq!(read(&headers), Err("missing_header"));
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer abc "));
+        assert_eq!(read(&headers).as_deref(), Ok("Bearer abc"));
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer abc "));
+        assert_eq!(read(&headers), Err("ambiguous_header"));
     }
 
     #[test]

@@ -46,6 +46,7 @@ use crate::platform::{
     BotField, BotTrouble, EventDelivery, Platform, PlatformBot, Reading, StoredMedia, VerifiedRequest,
     WebhookDoor, WebhookRefusal,
 };
+use crate::split_limits::SplitLimits;
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
 pub use invitations::{LINK_LIFE, NewInvitation, link};
@@ -81,6 +82,7 @@ pub struct Web {
     streams: Streams,
     turns: RoomTurns,
     renderer: Renderer,
+    split_limits: SplitLimits,
     /// The messages that final drafts became, by room and draft.
     finals: Cache<(ChatId, i64), MessageId>,
 }
@@ -104,6 +106,7 @@ impl Web {
             streams: Streams::default(),
             turns: RoomTurns::default(),
             renderer: Renderer::default(),
+            split_limits: SplitLimits::default(),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 const PLATFORM: &str = "whatsapp_cloud";
 /// Display name of the platform.
@@ -55,6 +56,7 @@ pub struct WhatsApp {
     timepiece: Timepiece,
     rate_limits: PlatformRateLimits,
     contacts: RecentContacts,
+    split_limits: SplitLimits,
     refused: RefusedCredentials,
 }
 
@@ -74,6 +76,7 @@ impl WhatsApp {
             rate_limits: PlatformRateLimits::new(timepiece.clone()),
             timepiece,
             contacts: RecentContacts::default(),
+            split_limits: SplitLimits::default(),
             refused: RefusedCredentials::default(),
         }
     }

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
+use http_kit::sole_header;
 use posthouse_wire::Secret;
 
 /// The credential in a request's `Authorization` header.
@@ -23,11 +24,9 @@ impl PresentedCredential {
     }
 }
 
-/// The only `Authorization` header. `None` when there are several, because a proxy in front may have checked another
-/// one than we would.
+/// The only `Authorization` header.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut presented = headers.get_all(AUTHORIZATION).iter();
-    presented.next().filter(|_| presented.next().is_none())
+    sole_header(headers, AUTHORIZATION)
 }
 
 /// The token of an `Authorization: Bearer` header.

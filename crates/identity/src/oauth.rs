@@ -14,7 +14,9 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
-use http_kit::{BoundedForm, ClientAddress, Endpoint, Operation, UnreadBody, UnreadForm, operations, router};
+use http_kit::{
+    BoundedForm, ClientAddress, Endpoint, Operation, UnreadBody, UnreadForm, operations, router, sole_header,
+};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
@@ -141,9 +143,9 @@ impl TokenEndpoints {
         if client != BOOTSTRAP_CLIENT {
             return Err(TokenError::WrongClient);
         }
-        let presented = headers.get(REFRESH_TOKEN).and_then(|value| value.to_str().ok());
+        let presented = sole_header(headers, REFRESH_TOKEN).and_then(|value| value.to_str().ok());
         let presented = presented
-            .ok_or(TokenError::Malformed("send the refresh token in the header x-nous-refresh-token"))?;
+            .ok_or(TokenError::Malformed("send the refresh token in one header x-nous-refresh-token"))?;
         match self.keyring.refresh(presented, client, address).await.map_err(unavailable)? {
             Refreshed::Granted(login) => Ok(self.refreshed(&login)),
             Refreshed::Forked(login, record) => {

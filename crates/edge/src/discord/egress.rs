@@ -66,9 +66,12 @@ pub(super) fn snowflake(id: &str) -> Option<&str> {
     is_number.then_some(id)
 }
 
-/// Texts for one message each, in Discord's Markdown.
-pub(super) fn chunks(content: &str) -> Vec<String> {
-    split(&to_discord(content), MESSAGE_LENGTH, Unit::Chars)
+impl Discord {
+    /// Texts for one message each, in Discord's Markdown.
+    pub(super) async fn chunks(&self, bot: &OpenedBot, content: &str) -> Vec<String> {
+        let fit = |text: &str| split(&to_discord(text), MESSAGE_LENGTH, Unit::Chars);
+        self.split_limits.run(&bot.id, content, fit).await
+    }
 }
 
 /// A message that mentions nobody: text of a model must not notify people.
@@ -101,7 +104,7 @@ impl DiscordCalls<'_> {
             Ok(channel) => channel,
             Err(refusal) => return refusal,
         };
-        let chunks = chunks(content);
+        let chunks = self.discord.chunks(self.bot, content).await;
         let mut reply = reply_to.and_then(|id| snowflake(id.as_str()));
         let mut sent: Vec<String> = Vec::with_capacity(chunks.len());
         for (left, chunk) in (0..chunks.len()).rev().zip(&chunks) {
@@ -143,7 +146,7 @@ impl DiscordCalls<'_> {
             Ok(channel) => channel,
             Err(refusal) => return refusal,
         };
-        let chunks = chunks(content);
+        let chunks = self.discord.chunks(self.bot, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::api::DiscordCall;
-use super::egress::{CreatedMessage, chunks, message};
+use super::egress::{CreatedMessage, message};
 use super::normalize::InteractionToken;
 use super::{Discord, INTERACTION_TOKEN, LABEL};
 use crate::bots::OpenedBot;
@@ -51,7 +51,7 @@ pub(super) async fn send(discord: &Discord, bot: &OpenedBot, follow_up: FollowUp
     let Ok(token) = serde_json::from_str::<InteractionToken>(follow_up.value.expose()) else {
         return FollowedUp { outcome: Outcome::no_capability(), ..nothing("") };
     };
-    let chunks = chunks(follow_up.content);
+    let chunks = discord.chunks(bot, follow_up.content).await;
     if chunks.is_empty() {
         return nothing("message text is empty");
     }

@@ -43,7 +43,10 @@ pub(super) async fn carry(slack: &Slack, bot: &OpenedBot, permitted: PermittedAc
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
             match calls.place(&chat_id, &metadata, reply_to.as_ref()).await {
-                Ok(place) => calls.send(&place, chunks(&content, MESSAGE_LENGTH), None).await,
+                Ok(place) => {
+                    let chunks = slack.chunks(bot, &content, MESSAGE_LENGTH).await;
+                    calls.send(&place, chunks, None).await
+                }
                 Err(refusal) => refusal,
             }
         }
@@ -86,9 +89,12 @@ pub(super) fn channel_id(id: &str) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// Texts for one message each, in mrkdwn. They are split after the conversion, which lengthens a text.
-pub(super) fn chunks(content: &str, limit: usize) -> Vec<String> {
-    split(&to_mrkdwn(content), limit, Unit::Chars)
+impl Slack {
+    /// Texts for one message each, in mrkdwn. They are split after the conversion, which lengthens a text.
+    pub(super) async fn chunks(&self, bot: &OpenedBot, content: &str, limit: usize) -> Vec<String> {
+        let fit = move |text: &str| split(&to_mrkdwn(text), limit, Unit::Chars);
+        self.split_limits.run(&bot.id, content, fit).await
+    }
 }
 
 /// A message without previews of its links. Its text is not searched for names, so that it notifies nobody.
@@ -151,7 +157,7 @@ impl SlackCalls<'_> {
             Ok(place) => place,
             Err(refusal) => return refusal,
         };
-        let chunks = chunks(content, MESSAGE_LENGTH);
+        let chunks = self.slack.chunks(self.bot, content, MESSAGE_LENGTH).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }

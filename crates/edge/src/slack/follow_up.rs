@@ -8,7 +8,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::api::retry_after;
-use super::egress::{chunks, message_time};
+use super::egress::message_time;
 use super::{LABEL, MESSAGE_LENGTH, RESPONSE_URL, Slack};
 use crate::bots::OpenedBot;
 use crate::follow_up::{FollowUp, FollowedUp};
@@ -27,7 +27,7 @@ pub(super) async fn send(slack: &Slack, bot: &OpenedBot, follow_up: FollowUp<'_>
     let Some(url) = slack.response_address(bot, follow_up.value.expose()) else {
         return nothing(Outcome::no_capability());
     };
-    let chunks = chunks(follow_up.content, MESSAGE_LENGTH);
+    let chunks = slack.chunks(bot, follow_up.content, MESSAGE_LENGTH).await;
     if chunks.is_empty() {
         return nothing(Outcome::failed("message text is empty"));
     }

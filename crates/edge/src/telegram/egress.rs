@@ -5,7 +5,6 @@ mod drafts;
 mod media;
 mod prompts;
 mod reactions;
-mod split_limits;
 mod threads;
 
 use posthouse_wire::action::Metadata;
@@ -15,15 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::bots::OpenedBot;
 use crate::platform_calls::{CallFailure, CallRefusal, RepeatRule};
-use crate::split::{Unit, split};
+use crate::split::{Unit, split, split_measured};
 
-use super::markdown::to_markdown_v2;
+use super::markdown::{to_markdown_v2, visible_units};
 use super::{GENERAL_TOPIC, LABEL, MESSAGE_LENGTH, Telegram};
 use calls::TelegramCalls;
 pub(super) use media::send_media;
 use prompts::InlineKeyboard;
 pub(super) use prompts::close as close_prompt;
-pub(super) use split_limits::SplitLimits;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
@@ -175,6 +173,13 @@ struct SendResult {
 }
 
 impl TelegramCalls<'_> {
+    /// Texts for one message each, measured in visible characters.
+    async fn chunks(&self, content: &str) -> Vec<String> {
+        let visible = |chunk: &str| visible_units(&to_markdown_v2(chunk));
+        let fit = move |text: &str| split_measured(text, MESSAGE_LENGTH, &visible);
+        self.telegram.split_limits.run(&self.bot.id, content, fit).await
+    }
+
     /// Sends all chunks in order. The outcome names the **last** message, because the conversation continues below
     /// it. An edit of it replaces all of them.
     async fn send(
@@ -188,7 +193,7 @@ impl TelegramCalls<'_> {
             Ok(place) => place,
             Err(error) => return Outcome::failed(error),
         };
-        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
+        let chunks = self.chunks(content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
@@ -220,7 +225,7 @@ impl TelegramCalls<'_> {
         let Ok(message) = message_id.as_str().parse::<i64>() else {
             return Outcome::failed("message to edit not found");
         };
-        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
+        let chunks = self.chunks(content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }

@@ -77,7 +77,8 @@ async fn send(
     let (Some(to), Some(from)) = (address(twilio.channel, chat), own_address(twilio.channel, bot)) else {
         return Outcome::failed("chat not found");
     };
-    let chunks = chunks(twilio.channel, content);
+    let channel = twilio.channel;
+    let chunks = twilio.split_limits.run(&bot.id, content, move |text| chunks(channel, text)).await;
     let mut last = None;
     for (sent, chunk) in chunks.iter().enumerate() {
         let mut form = vec![("To", to.clone()), ("Body", chunk.clone())];

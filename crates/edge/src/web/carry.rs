@@ -104,6 +104,12 @@ impl Web {
         self.hub.show(&room.id, RoomUpdate { name: "typing", data, at: None, message: None });
     }
 
+    /// Texts for one message each. Every agent has a web bot of its own.
+    pub(super) async fn chunks(&self, room: &Room, content: &str) -> Vec<String> {
+        let fit = |text: &str| split(text, LIMIT, Unit::Chars);
+        self.split_limits.run(&super::bot_ref(&room.instance).bot, content, fit).await
+    }
+
     pub(super) async fn send(
         &self,
         room: &Room,
@@ -114,7 +120,7 @@ impl Web {
         now: Moment,
     ) -> Result<Outcome, ledger::Fault> {
         let first = message_of(action);
-        let chunks = split(content, LIMIT, Unit::Chars);
+        let chunks = self.chunks(room, content).await;
         if chunks.is_empty() {
             return Ok(Outcome::failed("message text is empty"));
         }
@@ -137,7 +143,7 @@ impl Web {
         content: &str,
         now: Moment,
     ) -> Result<Outcome, ledger::Fault> {
-        let chunks = split(content, LIMIT, Unit::Chars);
+        let chunks = self.chunks(room, content).await;
         if chunks.is_empty() {
             return Ok(Outcome::failed("message text is empty"));
         }

@@ -5,10 +5,9 @@ use posthouse_time::Moment;
 use posthouse_wire::{ActionId, MessageId, Outcome, ThreadId};
 use serde_json::{Value, json};
 
+use super::Web;
 use super::carry::{message_of, part};
 use super::hub::RoomUpdate;
-use super::{LIMIT, Web};
-use crate::split::{Unit, split};
 
 impl Web {
     /// Shows a question. The buttons are below its last message. The prompt is stored before the page shows it, so that
@@ -23,7 +22,7 @@ impl Web {
         now: Moment,
     ) -> Result<Outcome, ledger::Fault> {
         let first = message_of(action);
-        let chunks = split(content, LIMIT, Unit::Chars);
+        let chunks = self.chunks(room, content).await;
         if chunks.is_empty() {
             return Ok(Outcome::failed("message text is empty"));
         }

@@ -3,7 +3,8 @@
 use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName};
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
 
@@ -11,9 +12,11 @@ use super::SCHEMES;
 use crate::bots::OpenedBot;
 use crate::platform::{HeadProof, UnverifiedRequest, WebhookRefusal};
 use crate::verification::{
-    MacAlgorithm, WINDOW_SECONDS, check_mac, check_window, hex_bytes, prefixed_hex, secret_of, single_header,
+    MacAlgorithm, WINDOW_SECONDS, check_mac, check_window, credential_header, hex_bytes, prefixed_hex,
+    secret_of, single_header,
 };
 
+const GITLAB_TOKEN: HeaderName = HeaderName::from_static("x-gitlab-token");
 /// Longest id of a delivery. A longer one is replaced by its digest.
 const LONGEST_ID: usize = 100;
 
@@ -103,9 +106,9 @@ pub(super) fn check_head(
     headers: &HeaderMap,
 ) -> Result<HeadProof, WebhookRefusal> {
     let presented = match scheme {
-        WebhookProof::GitLab => single_header(headers, "x-gitlab-token")?,
+        WebhookProof::GitLab => credential_header(headers, GITLAB_TOKEN)?,
         WebhookProof::Bearer => {
-            let value = single_header(headers, "authorization")?;
+            let value = credential_header(headers, AUTHORIZATION)?;
             let (kind, token) = value.split_once(' ').unwrap_or((value, ""));
             if !kind.eq_ignore_ascii_case("bearer") {
                 return Err(WebhookRefusal::unproven("malformed_signature"));

@@ -61,11 +61,6 @@ fn is_scoped(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Texts for one message each, in WhatsApp's markup.
-fn chunks(content: &str) -> Vec<String> {
-    split(&LightMarkup::WHATSAPP.convert(content), MESSAGE_LENGTH, Unit::Chars)
-}
-
 /// The outcome of a failed action. After a part was sent, the whole must not be sent again. Stock gateways repeat every
 /// failure except one with `timed out`.
 fn failed(failure: &CallFailure, sent: usize, of: usize) -> Outcome {
@@ -77,6 +72,12 @@ fn failed(failure: &CallFailure, sent: usize, of: usize) -> Outcome {
 }
 
 impl WhatsAppCalls<'_> {
+    /// Texts for one message each, in WhatsApp's markup.
+    async fn chunks(&self, content: &str) -> Vec<String> {
+        let fit = |text: &str| split(&LightMarkup::WHATSAPP.convert(text), MESSAGE_LENGTH, Unit::Chars);
+        self.whatsapp.split_limits.run(&self.bot.id, content, fit).await
+    }
+
     /// Sends all chunks in order. The outcome names the last message.
     pub(super) async fn send(
         &mut self,
@@ -84,7 +85,7 @@ impl WhatsAppCalls<'_> {
         content: &str,
         reply_to: Option<&MessageId>,
     ) -> Outcome {
-        let bodies = chunks(content).into_iter().map(|chunk| text_content(&chunk)).collect();
+        let bodies = self.chunks(content).await.iter().map(|chunk| text_content(chunk)).collect();
         self.send_all(chat, bodies, reply_to).await
     }
 

@@ -1,6 +1,6 @@
 //! The Discord platform, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod gateway;
 mod guests;
 mod interactions;

@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod dead_bots;
 mod discord;
 mod passthrough;
 mod route_removal;
 mod slack;
+mod stop_rules;
+mod strangers;
 mod telegram;
 mod twilio;
 mod vector_checks;

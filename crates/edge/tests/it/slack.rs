@@ -1,10 +1,11 @@
 //! The Slack platform, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod files;
 mod health;
 mod interactions;
 mod messages;
 mod sending;
 mod socket_mode;
+mod streaming;
 mod vectors;

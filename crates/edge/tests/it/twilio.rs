@@ -1,5 +1,5 @@
 //! Twilio's channels, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod conversation;
 mod vectors;

@@ -20,6 +20,18 @@ pub fn vectors(file: &str) -> Value {
     serde_json::from_slice(&std::fs::read(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))).unwrap()
 }
 
+/// The payloads of a platform: those of the vectors, and those that this project recorded from its own stand-in.
+pub fn payload_cases(platform: &str) -> Vec<Value> {
+    let mut file = vectors(&format!("payloads_{platform}.json"));
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/platforms");
+    let mut cases = file["cases"].as_array_mut().unwrap().split_off(0);
+    if let Ok(recorded) = std::fs::read(own.join(format!("payloads_{platform}_stand_in.json"))) {
+        let mut recorded: Value = serde_json::from_slice(&recorded).unwrap();
+        cases.append(recorded["cases"].as_array_mut().unwrap());
+    }
+    cases
+}
+
 /// The time of the vectors.
 pub fn now() -> Moment {
     Moment::from_seconds(1_765_000_000)

@@ -146,8 +146,21 @@ fn stripe_and_bearer_prove_their_senders() {
     for wrong in ["Bearer canary", "Bearer ", "Basic canary-token", "canary-token", "Bearer canary-token x"] {
         assert!(bearer(wrong).is_some(), "{wrong}");
     }
-    let both = request(&[("authorization", "Bearer canary-token"), ("authorization", "Bearer x")], body);
-    assert_eq!(refusal(&bot, both), Some("ambiguous_header"));
+}
+
+#[test]
+fn a_token_that_is_given_twice_is_refused_even_if_both_are_equal() {
+    let secrets = json!({ "bearer_token": "canary-token", "gitlab_token": "canary-token" });
+    for (scheme, header, good) in
+        [("bearer", "authorization", "Bearer canary-token"), ("gitlab", "x-gitlab-token", "canary-token")]
+    {
+        let bot = bot("pay", json!({ "schemes": scheme }), &secrets);
+        assert_eq!(refusal(&bot, request(&[(header, good)], "{}")), None);
+        for other in ["Bearer x", good] {
+            let both = request(&[(header, good), (header, other)], "{}");
+            assert_eq!(refusal(&bot, both), Some("ambiguous_header"), "{header}: {other}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The WhatsApp platform, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod people;
 mod reading;
 mod sending;

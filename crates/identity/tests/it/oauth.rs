@@ -199,6 +199,7 @@ async fn a_stock_agent_is_told_to_give_up_only_when_nothing_could_help() {
             "grant_type=client_credentials&client_id=hermes-cli-vps",
             (400, "unsupported_grant_type"),
         ),
+        (vec![token, token], ours.as_str(), (400, "invalid_request")),
         (vec![("x-nous-refresh-token", "phr_unknown")], ours.as_str(), (400, "invalid_grant")),
         (
             vec![("x-nous-refresh-token", login.access.access_token.expose())],

@@ -4,6 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
+use http_kit::sole_header;
 
 use super::{Answer, PostApi, problem, read_request_body};
 
@@ -25,8 +26,10 @@ pub(crate) async fn take(
     let tenant = door.post.http_replies().tenant_of(&token).await?;
     door.post.callers().count_request(&tenant, None).await?;
     let (headers, body) = (head.headers, read_request_body(body).await?);
-    // A signature that is not text becomes an empty one, which never matches. It must not count as absent.
-    let signature = headers.get(SIGNATURE).map(|value| value.to_str().unwrap_or_default().to_owned());
+    // Several signatures, or one that is not text, become an empty one, which never matches. They must not count as
+    // absent.
+    let only = sole_header(&headers, SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let signature = headers.contains_key(SIGNATURE).then(|| only.to_owned());
     door.to_the_end(
         |post| async move { post.http_replies().take(&token, signature.as_deref(), &body).await },
     )

@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn bot_show_and_the_guide_agree_on_polling() {
         const GUIDE: &str =
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/telegram.md"));
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/platforms/telegram.md"));
         for (bot, said) in [
             (json!({ "polls": false, "settings": {} }), "by webhook"),
             (json!({ "polls": false, "settings": { "mode": "webhook" } }), "by webhook"),

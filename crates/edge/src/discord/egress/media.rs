@@ -6,7 +6,7 @@ use relay::{EgressResult, PermittedAction};
 use serde_json::json;
 
 use super::calls::DiscordCalls;
-use super::{CreatedMessage, chunks, message, snowflake};
+use super::{CreatedMessage, message, snowflake};
 use crate::bots::OpenedBot;
 use crate::discord::api::DiscordCall;
 use crate::discord::media::FileForm;
@@ -43,7 +43,7 @@ impl DiscordCalls<'_> {
         reply: Option<&str>,
         media: StoredMedia,
     ) -> Outcome {
-        let mut captions = chunks(caption).into_iter();
+        let mut captions = self.discord.chunks(self.bot, caption).await.into_iter();
         let mut body = message(&captions.next().unwrap_or_default());
         body["attachments"] = json!([{ "id": 0, "filename": media.record.filename }]);
         body["nonce"] = self.next_nonce().into();

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::calls::SlackCalls;
-use super::{SlackPlace, chunks, message};
+use super::{SlackPlace, message};
 use crate::bots::OpenedBot;
 use crate::platform::StoredMedia;
 use crate::platform_calls::RepeatRule;
@@ -49,7 +49,7 @@ impl SlackCalls<'_> {
         if let Err(failure) = uploaded.await {
             return Outcome::failed(failure.error(LABEL));
         }
-        let mut captions = chunks(caption, MESSAGE_LENGTH).into_iter();
+        let mut captions = slack.chunks(bot, caption, MESSAGE_LENGTH).await.into_iter();
         let files = json!([{ "id": address.file_id, "title": name }]);
         let mut body = json!({ "files": files, "channel_id": place.channel });
         if let Some(comment) = captions.next() {

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::calls::SlackCalls;
-use super::{SlackPlace, channel_id, chunks, message_time};
+use super::{SlackPlace, channel_id, message_time};
 use crate::bots::OpenedBot;
 use crate::slack::api::WebApiCall;
 use crate::slack::{ANSWER_WITHIN, LABEL, Slack};
@@ -55,7 +55,7 @@ impl SlackCalls<'_> {
                 "malformed prompt: it has too many options, or an id does not fit into a button",
             );
         };
-        let chunks = chunks(content, SECTION_LENGTH);
+        let chunks = self.slack.chunks(self.bot, content, SECTION_LENGTH).await;
         let Some(last) = chunks.last().cloned() else { return Outcome::failed("message text is empty") };
         let outcome = self.send(place, chunks, Some(json!([section(&last), buttons]))).await;
         if let Some(message) = &outcome.message_id {

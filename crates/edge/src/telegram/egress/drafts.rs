@@ -51,7 +51,7 @@ impl TelegramCalls<'_> {
         if place.chat < 0 {
             return Outcome::failed("drafts are shown in private chats only");
         }
-        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
+        let chunks = self.chunks(content).await;
         // A preview shows the beginning of a long text. An empty one shows nothing.
         let Some(first) = chunks.first() else { return Outcome::done() };
         let (chat_id, message_thread_id) = (place.chat, place.topic);

@@ -58,7 +58,7 @@ impl TelegramCalls<'_> {
         let Some(keyboard) = InlineKeyboard::of(prompt, options) else {
             return Outcome::failed("malformed prompt: an id does not fit into a button");
         };
-        let chunks = self.telegram.split_limits.chunks(&self.bot.id, content).await;
+        let chunks = self.chunks(content).await;
         let Some((last, before)) = chunks.split_last() else {
             return Outcome::failed("message text is empty");
         };

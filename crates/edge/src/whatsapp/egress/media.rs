@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::calls::WhatsAppCalls;
-use super::{NO_CHAT, chunks, text_content, to_person};
+use super::{NO_CHAT, text_content, to_person};
 use crate::bots::OpenedBot;
 use crate::light_markup::LightMarkup;
 use crate::platform::StoredMedia;
@@ -80,7 +80,9 @@ impl WhatsAppCalls<'_> {
         if kind == "document" {
             file["filename"] = filename.into();
         }
-        let words = LightMarkup::WHATSAPP.convert(caption);
+        let split_limits = &self.whatsapp.split_limits;
+        let convert = |text: &str| LightMarkup::WHATSAPP.convert(text);
+        let words = split_limits.run(&self.bot.id, caption, convert).await;
         let is_beside = kind != "audio" && measure(&words, Unit::Chars) <= LONGEST_CAPTION;
         if is_beside && !words.trim().is_empty() {
             file["caption"] = words.into();
@@ -90,7 +92,8 @@ impl WhatsAppCalls<'_> {
             Err(failure) => return Outcome::failed(failure.error(LABEL)),
         };
         if !is_beside {
-            let rest: Vec<Value> = chunks(caption).iter().map(|chunk| text_content(chunk)).collect();
+            let chunks = self.chunks(caption).await;
+            let rest: Vec<Value> = chunks.iter().map(|chunk| text_content(chunk)).collect();
             if !rest.is_empty() && !self.send_all(chat, rest, None).await.success {
                 // The file has arrived, so the action must not be repeated.
                 return Outcome::failed("the file was sent, then its caption failed or timed out");

@@ -5,7 +5,7 @@ use posthouse_wire::{ChatId, MessageId, Outcome, PromptId, PromptToken};
 use serde_json::{Value, json};
 
 use super::calls::WhatsAppCalls;
-use super::{chunks, text_content};
+use super::text_content;
 use crate::split::{Unit, measure, split};
 
 const MOST_BUTTONS: usize = 3;
@@ -66,7 +66,7 @@ impl WhatsAppCalls<'_> {
                 "malformed prompt: WhatsApp shows at most 10 options, each with a short id",
             );
         };
-        let mut texts = chunks(content);
+        let mut texts = self.chunks(content).await;
         let Some(mut question) = texts.pop() else { return Outcome::failed("message text is empty") };
         if measure(&question, Unit::Chars) > LONGEST_QUESTION {
             texts.extend(split(&question, LONGEST_QUESTION, Unit::Chars));

@@ -21,6 +21,28 @@ pub struct TestServer {
     pub media_folder: tempfile::TempDir,
 }
 
+fn record_of(bot: &OpenedBot, principals: PrincipalPolicy) -> ledger::Bot {
+    ledger::Bot {
+        platform: bot.platform.clone(),
+        id: bot.id.clone(),
+        shared: bot.shared,
+        principals,
+        settings: serde_json::Value::Object(bot.settings.clone()).to_string(),
+        created: Moment::default(),
+    }
+}
+
+fn route_of(bot: &OpenedBot, discriminator: Discriminator, agent: &InstanceId) -> Route {
+    Route {
+        platform: bot.platform.clone(),
+        bot: bot.id.clone(),
+        discriminator,
+        instance: agent.clone(),
+        created: Moment::default(),
+        profile: None,
+    }
+}
+
 impl TestServer {
     pub async fn with(bot: &OpenedBot, clock: &Timepiece) -> TestServer {
         TestServer::routed(bot, Discriminator::Any, clock).await
@@ -95,24 +117,8 @@ impl TestServer {
             created: Moment::default(),
         };
         roster.create_instance(instance).await.unwrap();
-        let record = ledger::Bot {
-            platform: bot.platform.clone(),
-            id: bot.id.clone(),
-            shared: bot.shared,
-            principals,
-            settings: serde_json::Value::Object(bot.settings.clone()).to_string(),
-            created: Moment::default(),
-        };
-        roster.create_bot(record).await.unwrap();
-        let route = Route {
-            platform: bot.platform.clone(),
-            bot: bot.id.clone(),
-            discriminator,
-            instance: agent.clone(),
-            created: Moment::default(),
-            profile: None,
-        };
-        roster.create_route(route).await.unwrap();
+        roster.create_bot(record_of(bot, principals)).await.unwrap();
+        roster.create_route(route_of(bot, discriminator, &agent)).await.unwrap();
         let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
@@ -156,6 +162,14 @@ impl TestServer {
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
         TestServer { ledger, vault, agent, identity, relay, edge, media_folder }
+    }
+
+    /// Adds an open bot, whose messages go to the agent.
+    pub async fn add_bot(&self, bot: &OpenedBot) {
+        let roster = self.ledger.roster();
+        roster.create_bot(record_of(bot, PrincipalPolicy::Any)).await.unwrap();
+        roster.create_route(route_of(bot, Discriminator::Any, &self.agent)).await.unwrap();
+        self.vault.keep(&bot.platform, &bot.id, &bot.credentials).await.unwrap();
     }
 
     /// The edge as a restart of the server builds it.

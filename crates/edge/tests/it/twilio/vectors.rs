@@ -7,7 +7,9 @@ use posthouse_wire::Secret;
 use serde_json::{Value, json};
 
 use super::actors::{bot, twilio};
-use crate::vector_checks::{check_arrival, check_proof, config, delivered, judge, now, vectors};
+use crate::vector_checks::{
+    check_arrival, check_proof, config, delivered, judge, now, payload_cases, vectors,
+};
 
 /// The bot of a request. Its webhook is registered under the URL that was called, without the query.
 fn signed_bot(config: &Value, request: &Value) -> OpenedBot {
@@ -35,8 +37,7 @@ fn requests_are_proven_as_the_vectors_say() {
 
 #[test]
 fn payloads_are_read_as_the_vectors_say() {
-    let file = vectors("payloads_sms.json");
-    for case in file["cases"].as_array().unwrap() {
+    for case in &payload_cases("sms") {
         let raw = case["raw"].as_object().unwrap();
         let is_whatsapp = raw["From"].as_str().unwrap().starts_with("whatsapp:");
         let channel = if is_whatsapp { TwilioChannel::WhatsApp } else { TwilioChannel::Sms };

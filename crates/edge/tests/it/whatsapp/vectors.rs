@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use vault::Credentials;
 
 use super::actors::whatsapp;
-use crate::vector_checks::{check_arrival, check_proof, config, delivered, judge, now, vectors};
+use crate::vector_checks::{
+    check_arrival, check_proof, config, delivered, judge, now, payload_cases, vectors,
+};
 
 /// The bot of the vectors, with these secrets.
 fn bot(config: &Value) -> OpenedBot {
@@ -39,8 +41,8 @@ fn requests_are_proven_as_the_vectors_say() {
 
 #[test]
 fn payloads_are_read_as_the_vectors_say() {
-    let (file, whatsapp) = (vectors("payloads_whatsapp_cloud.json"), whatsapp("http://127.0.0.1:9"));
-    for case in file["cases"].as_array().unwrap() {
+    let whatsapp = whatsapp("http://127.0.0.1:9");
+    for case in &payload_cases("whatsapp_cloud") {
         let verified = VerifiedRequest::fetched(case["raw"].to_string(), now());
         let reading = whatsapp.normalize(&bot(&json!({})), verified).unwrap();
         if let Some(arrival) = delivered(case, &reading) {

@@ -15,7 +15,8 @@ use super::{Target, root};
 const WEBHOOK_VECTORS: &[&str] = &["platforms/payloads_webhook.json", "platforms/verify_webhook.json"];
 /// The value of every masked field.
 const CANARY: &str = "canary-91c4";
-const TWILIO_VECTORS: &[&str] = &["platforms/payloads_sms.json", "platforms/verify_twilio.json"];
+const TWILIO_VECTORS: &[&str] =
+    &["platforms/payloads_sms.json", "platforms/payloads_sms_stand_in.json", "platforms/verify_twilio.json"];
 
 fn bot(platform: &str, settings: &Value, secrets: &[(&str, &str)]) -> OpenedBot {
     let mut credentials = Credentials::default();

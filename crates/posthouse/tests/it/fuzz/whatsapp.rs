@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 
 use super::{Target, root};
 
-const VECTORS: &[&str] = &["platforms/payloads_whatsapp_cloud.json", "platforms/verify_whatsapp.json"];
+const VECTORS: &[&str] = &[
+    "platforms/payloads_whatsapp_cloud.json",
+    "platforms/payloads_whatsapp_cloud_stand_in.json",
+    "platforms/verify_whatsapp.json",
+];
 /// The value of every secret field of an input.
 const CANARY: &str = "canary-5d1e";
 
