@@ -280,6 +280,11 @@ impl Platform for Discord {
         Some("GET /channels/ID/messages/ID")
     }
 
+    /// The URL of a file of a slash command is only in the interaction, and is kept in memory.
+    fn ends_early(&self, reference: &str) -> bool {
+        reference.starts_with(media::COMMAND_FILE_REFERENCE)
+    }
+
     async fn fetch_media(
         &self,
         bot: &OpenedBot,

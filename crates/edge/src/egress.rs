@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::{BotRef, RouteTo};
+use ledger::BotRef;
 use posthouse_wire::{Action, Descriptor, Outcome};
 use relay::{
     EgressResult, FetchedMedia, FileNotAvailable, MediaSource, MediaWriter, NotFetched, PermittedAction,
 };
 
 use crate::asked_prompts::AskedPrompts;
-use crate::bot_uses::UsePurpose;
 use crate::bots::OpenedBot;
 use crate::own_threads::OwnThreads;
 use crate::platform::{Platform, StoredMedia};
@@ -44,7 +43,7 @@ impl relay::Egress for Edge {
     ) -> Result<FetchedMedia, NotFetched> {
         let platform = self.platform(of.platform.as_str()).ok_or(NotFetched::Gone)?;
         match self.0.bots.find(of).await {
-            Ok(Some(bot)) => self.fetch_with_record(&**platform, &bot, reference, into).await,
+            Ok(Some(bot)) => self.0.bot_uses.fetch_media(&**platform, &bot, reference, into).await,
             Ok(None) => Err(NotFetched::Gone),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
@@ -84,34 +83,6 @@ impl relay::Egress for Edge {
 }
 
 impl Edge {
-    /// Fetches an attachment. A use of the bot's credentials is recorded for the agent and the message that it is for.
-    async fn fetch_with_record(
-        &self,
-        platform: &dyn Platform,
-        bot: &OpenedBot,
-        reference: &str,
-        into: &mut MediaWriter,
-    ) -> Result<FetchedMedia, NotFetched> {
-        let Some(called) = platform.media_call() else {
-            return platform.fetch_media(bot, reference, into).await;
-        };
-        let (tenant, instance) = into.owner();
-        let agent = RouteTo { tenant: tenant.clone(), instance: instance.clone() };
-        let purpose = UsePurpose { agent, entry: into.entry().cloned() };
-        let fetching = platform.fetch_media(bot, reference, into);
-        let outcome = |fetched: &Result<FetchedMedia, NotFetched>| {
-            let outcome = match fetched {
-                Ok(_) => "ok",
-                Err(NotFetched::Gone) => "the file is not there",
-                Err(NotFetched::NoAnswer) => "no answer",
-                Err(NotFetched::NotKept(_)) => "the file was not stored",
-            };
-            outcome.to_owned()
-        };
-        let fetched = self.0.bot_uses.record(&purpose, &bot.platform, called, fetching, outcome).await;
-        fetched.unwrap_or(Err(NotFetched::NoAnswer))
-    }
-
     /// Carries out an action as this bot, and records what later events and actions depend on: who asked a prompt, and
     /// who created a thread.
     async fn carry_as(

@@ -19,7 +19,8 @@ use self::sender_texts::{MAILBOX_FULL, may_answer, pairing_notice};
 use crate::Fault;
 use crate::albums::Albums;
 use crate::asked_prompts::AskedPrompts;
-use crate::bot_uses::UsePurpose;
+use crate::attachments::EarlyAttachments;
+use crate::bot_uses::{BotUses, UsePurpose};
 use crate::bots::OpenedBot;
 use crate::chat_capabilities::ChatCapabilities;
 use crate::context_buffer::ContextBuffer;
@@ -46,6 +47,7 @@ pub struct Intake {
     context: ContextBuffer,
     albums: Albums,
     records: IncomingRecords,
+    early: EarlyAttachments,
     /// Runs calls in the background.
     tasks: TaskTracker,
 }
@@ -98,7 +100,26 @@ impl Intake {
         let (context, albums) = (ContextBuffer::new(timepiece.clone()), Albums::new(timepiece.clone()));
         let (inboxes, removals) = (Arc::clone(relay.inboxes()), Arc::clone(relay.route_removals()));
         let tasks = relay.tasks().clone();
-        Self { vault, inboxes, removals, identity, notices, links, metrics, context, albums, records, tasks }
+        let early = EarlyAttachments {
+            store: relay.media().clone(),
+            bot_uses: BotUses::new(vault.clone()),
+            timepiece: timepiece.clone(),
+            tasks: tasks.clone(),
+        };
+        Self {
+            vault,
+            inboxes,
+            removals,
+            identity,
+            notices,
+            links,
+            metrics,
+            context,
+            albums,
+            records,
+            early,
+            tasks,
+        }
     }
 
     /// Checks the head of a delivery before its body is read.
@@ -227,7 +248,7 @@ impl Intake {
             let to = (source.chat_id.clone(), source.thread_id.clone(), may_answer(source));
             let noted = &self.records.chat_capabilities;
             noted.note(&**platform, &admitted.to().instance, source, &capabilities).await?;
-            match self.keep(platform.name(), &admitted, new_entry, capabilities).await? {
+            match self.keep(platform, bot, &admitted, new_entry, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     if let Some((prompt, token)) = answers {
                         Box::pin(self.close_prompt(platform, bot, &prompt, &token)).await?;
@@ -319,15 +340,17 @@ impl Intake {
 
     async fn keep(
         &self,
-        platform: &'static str,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<OpenedBot>,
         admitted: &Admitted,
         new_entry: Box<NewEntry>,
         capabilities: Vec<CapturedCapability>,
     ) -> Result<ArrivalResult, Fault> {
+        let name = platform.name();
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.
             if let Some(entry) = self.inboxes.records().known(admitted.on(), &new_entry.dedup).await? {
-                self.metrics.ignored(platform, "repeat");
+                self.metrics.ignored(name, "repeat");
                 return Ok(ArrivalResult::Entry(entry));
             }
             // Bind before the entry is stored. A crash in between leaves a capability that expires unused; the other
@@ -336,17 +359,19 @@ impl Intake {
             let (to, id) = (admitted.to(), new_entry.id.as_ref());
             Box::pin(self.vault.bind(&to.tenant, &to.instance, &keys, id, capabilities)).await?;
         }
-        Ok(match self.inboxes.admit(admitted, new_entry).await? {
+        let (admission, attachments) = self.inboxes.admit_with_attachments(admitted, new_entry).await?;
+        Ok(match admission {
             Admission::Kept(entry) => {
-                self.metrics.kept(platform);
+                self.metrics.kept(name);
+                self.early.start(platform, bot, (admitted.to(), &entry), attachments);
                 ArrivalResult::Entry(entry)
             }
             Admission::Known(entry) => {
-                self.metrics.ignored(platform, "repeat");
+                self.metrics.ignored(name, "repeat");
                 ArrivalResult::Entry(entry)
             }
             Admission::Full(full) => {
-                self.metrics.ignored(platform, "inbox_full");
+                self.metrics.ignored(name, "inbox_full");
                 ArrivalResult::Full(full)
             }
         })

@@ -9,6 +9,7 @@
 mod albums;
 mod announced_commands;
 mod asked_prompts;
+mod attachments;
 mod bot_health;
 mod bot_lifecycle;
 mod bot_uses;

@@ -251,6 +251,12 @@ pub trait Platform: Send + Sync {
         None
     }
 
+    /// Whether a reference can end long before an agent wakes. The attachment is then fetched as soon as its message is
+    /// stored.
+    fn ends_early(&self, _reference: &str) -> bool {
+        false
+    }
+
     /// Writes the bytes of an attachment to `into`. The reference came with an event of this bot.
     async fn fetch_media(
         &self,

@@ -16,6 +16,7 @@ use quick_cache::sync::Cache;
 use crate::admission::{Admission, NewEntry};
 use crate::connections::Connections;
 use crate::full_inboxes::FullInboxes;
+use crate::media::{NamedAttachment, media_in_url};
 use crate::stop_command::Stops;
 use crate::wake_calls::WakeCalls;
 use crate::{Fault, MediaStore, Metrics};
@@ -108,10 +109,21 @@ impl Inboxes {
 
     /// Stores an event that the gate has admitted. When this resolves, the entry survives a power loss.
     pub async fn admit(&self, admitted: &Admitted, new_entry: Box<NewEntry>) -> Result<Admission, Fault> {
+        let (admission, _) = self.admit_with_attachments(admitted, new_entry).await?;
+        Ok(admission)
+    }
+
+    /// As [`Self::admit`]. Also returns the attachments of the event, which are to be fetched early only if the event is
+    /// [`Admission::Kept`].
+    pub async fn admit_with_attachments(
+        &self,
+        admitted: &Admitted,
+        new_entry: Box<NewEntry>,
+    ) -> Result<(Admission, Vec<NamedAttachment>), Fault> {
         let stopping = self.stops.recognize(admitted.to(), admitted.on(), &new_entry);
         let stop_entry = stopping.as_ref().map(|stopping| stopping.entry.clone());
-        let (append, sighting) = self.append_for(admitted, *new_entry, stop_entry);
-        Ok(match self.records.append(append).await? {
+        let (append, attachments, sighting) = self.append_for(admitted, *new_entry, stop_entry);
+        let admission = match self.records.append(append).await? {
             Appended::Kept(entry) => {
                 // A repeated event writes no sighting, so the cache is updated only for a new entry.
                 if let Some((conversation, sighting)) = sighting {
@@ -132,7 +144,8 @@ impl Inboxes {
                 self.full_inboxes.refused(&admitted.to().instance, self.timepiece.instant());
                 Admission::Full(full)
             }
-        })
+        };
+        Ok((admission, attachments))
     }
 
     /// The row to store for an event. If its conversation was not recorded a moment ago, it is recorded with the row, and
@@ -142,7 +155,7 @@ impl Inboxes {
         admitted: &Admitted,
         new_entry: NewEntry,
         stop_entry: Option<EntryId>,
-    ) -> (Append, Option<NewSighting>) {
+    ) -> (Append, Vec<NamedAttachment>, Option<NewSighting>) {
         let (to, on) = (admitted.to(), admitted.on());
         let sender = new_entry.sender();
         let NewEntry { event, id, dedup, references, album, forward, accepted, receipt, stale, .. } =
@@ -151,6 +164,7 @@ impl Inboxes {
         if !references.is_empty() {
             self.media.name_attachments(&mut event, references.len());
         }
+        let attachments = named(&event, &references);
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let conversation = (to.instance.clone(), chat.clone());
         let sighting = self.sighting_now(on, &event);
@@ -181,7 +195,7 @@ impl Inboxes {
             limits: self.limits,
             stale,
         };
-        (append, is_fresh.then_some((conversation, sighting)))
+        (append, attachments, is_fresh.then_some((conversation, sighting)))
     }
 
     /// A conversation as it is seen now. A collision of two fingerprints costs a stale record for a minute.
@@ -221,6 +235,15 @@ impl Inboxes {
         let gone = self.records.recall(of, entry).await?;
         Ok(gone.entries > 0)
     }
+}
+
+/// The attachments of an event, whose references are in the same order.
+fn named(event: &Event, references: &[String]) -> Vec<NamedAttachment> {
+    let attachments = event.media.iter().zip(references).filter_map(|(media, reference)| {
+        let id = media_in_url(media.url.as_deref()?)?;
+        Some(NamedAttachment { id, reference: reference.clone(), media: media.clone() })
+    });
+    attachments.collect()
 }
 
 /// The longest forward, in bytes. Of a longer one only the event is stored.

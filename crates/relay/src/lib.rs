@@ -57,8 +57,9 @@ pub use generation::Proof;
 pub use inbox::Inboxes;
 pub use interrupt::Interrupts;
 pub use media::{
-    FileNotAvailable, LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource,
-    MediaStore, MediaWriter, NewMedia, media_in_url, safe_filename, safe_type, type_of_name,
+    AttachmentFile, AttachmentOwner, EARLY_MEDIA_LIFE, FETCHED_WITHIN, FileNotAvailable, LARGEST_MEDIA,
+    MEDIA_LIFE, MediaNotKept, MediaParts, MediaReader, MediaSource, MediaStore, MediaWriter, NamedAttachment,
+    NewMedia, UnfetchedAttachment, media_in_url, safe_filename, safe_type, type_of_name,
 };
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;

@@ -7,6 +7,7 @@
 mod attachments;
 mod cleaning;
 mod disk_threads;
+mod early;
 mod filename;
 mod files;
 mod placeholders;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use errand::Errand;
 use ledger::{MediaKey, MediaRecord, MediaRecords, Usage};
+use moka::sync::Cache;
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, MediaFile, MediaId};
@@ -32,7 +34,9 @@ use self::files::MediaFolder;
 use self::transfer_places::TransferPlaces;
 use self::unfinished_bytes::UnfinishedBytes;
 use crate::Fault;
-pub(crate) use attachments::{AttachmentFetcher, FETCHED_WITHIN, PreparedEvent, merged};
+pub use attachments::FETCHED_WITHIN;
+pub(crate) use attachments::{AttachmentFetcher, PreparedEvent, merged};
+pub use early::{AttachmentFile, AttachmentOwner, EARLY_MEDIA_LIFE, NamedAttachment, UnfetchedAttachment};
 pub(crate) use filename::name_in_header;
 pub use filename::{safe_filename, safe_type, type_of_name};
 pub use reader::MediaReader;
@@ -50,6 +54,8 @@ const OF_A_TENANT: usize = 8;
 /// Attachments fetched from platforms at a time, and those of one tenant.
 const FETCHES: usize = 32;
 const FETCHES_OF_A_TENANT: usize = 4;
+/// Longer than a fetch takes with its wait for a place.
+const FETCHED_FORGOTTEN: Duration = Duration::from_secs(120);
 /// Time for which a new transfer waits for a place.
 const PLACE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -75,6 +81,8 @@ struct StoreState {
     uploads: TransferPlaces,
     downloads: TransferPlaces,
     fetches: TransferPlaces,
+    /// Attachments that are being fetched, by id.
+    being_fetched: Cache<String, Arc<tokio::sync::Mutex<()>>>,
     /// Bytes of files that are being written, which have no row yet.
     unfinished: Mutex<UnfinishedBytes>,
     /// Files that are in their place and get their row now.
@@ -95,6 +103,7 @@ impl MediaStore {
             uploads: TransferPlaces::new(UPLOADS, OF_A_TENANT, timepiece.clone()),
             downloads: TransferPlaces::new(DOWNLOADS, OF_A_TENANT, timepiece.clone()),
             fetches: TransferPlaces::new(FETCHES, FETCHES_OF_A_TENANT, timepiece.clone()),
+            being_fetched: Cache::builder().max_capacity(10_000).time_to_idle(FETCHED_FORGOTTEN).build(),
             unfinished: Mutex::default(),
             finishing: Mutex::default(),
             public_url,

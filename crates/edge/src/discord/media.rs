@@ -20,7 +20,7 @@ use crate::platform_calls::{CallFailure, CallRefusal, RefusalKind};
 pub(super) const ATTACHMENT_REFERENCE: &str = "discord:attachment:";
 /// Beginning of a reference to a file of a slash command. The id of the attachment follows.
 pub(super) const COMMAND_FILE_REFERENCE: &str = "discord:command-file:";
-/// Time for which the file of a slash command can be fetched. It is fetched when the command is stored.
+/// Time for which the file of a slash command can be fetched. It is fetched early, as soon as the command is stored.
 const COMMAND_FILE_LIFE: Duration = Duration::from_secs(900);
 /// Time limit for asking for a file.
 const ASKED_WITHIN: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ pub(super) struct AttachmentAddress {
 }
 
 /// The addresses of files of slash commands. They are signed, so they are kept in memory only: after a restart such a
-/// file is gone. Clones share one state.
+/// file is gone if it was not fetched before. Clones share one state.
 #[derive(Clone)]
 pub(super) struct CommandFiles(Cache<(BotId, String), AttachmentAddress>);
 

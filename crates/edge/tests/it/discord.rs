@@ -1,6 +1,7 @@
 //! The Discord platform, tested with the vectors and with the stand-in.
 
 pub mod actors;
+mod early_files;
 mod gateway;
 mod guests;
 mod interactions;

@@ -1,4 +1,5 @@
-//! Attachments of incoming messages: fetched before their message is handed over (contract section 17.5).
+//! Attachments of incoming messages: fetched before their message is handed over (contract section 17.5), or early, as
+//! soon as it is stored, if their references end soon (`early`).
 //!
 //! A stock gateway downloads attachments on its reader, so a file that is not here yet would stall it.
 
@@ -12,13 +13,13 @@ use posthouse_wire::event::Media;
 use posthouse_wire::{Event, InstanceId, MediaId, MessageType, TenantId};
 
 use super::placeholders::placeholder;
-use super::{LARGEST_MEDIA, MEDIA_LIFE, MediaNotKept, MediaStore, NewMedia, media_in_url};
+use super::{AttachmentFile, AttachmentOwner, MEDIA_LIFE, MediaNotKept, MediaStore, media_in_url};
 use crate::egress::{Egress, NotFetched};
 use crate::metrics::ReasonLabel;
 use crate::{Fault, Metrics};
 
 /// Longest time for which a message waits for its attachments.
-pub(crate) const FETCHED_WITHIN: Duration = Duration::from_secs(20);
+pub const FETCHED_WITHIN: Duration = Duration::from_secs(20);
 
 /// An event whose attachments are here or described in words, ready for the wire. It contains keys, so it is never
 /// stored.
@@ -42,7 +43,7 @@ struct Attachment<'a> {
 
 impl MediaStore {
     /// Gives each attachment of an event an id, and the URL under which the agent will get it. The bytes are fetched when
-    /// the event is handed over.
+    /// the event is handed over, unless its platform asks for them early.
     pub(crate) fn name_attachments(&self, event: &mut Event, count: usize) {
         event.media.resize_with(count, Media::default);
         event.media_urls = event
@@ -138,25 +139,15 @@ impl AttachmentFetcher {
         attachment: &Attachment<'_>,
     ) -> Result<MediaRecord, NotFetched> {
         let Attachment { id, reference, media } = attachment;
-        // An earlier delivery of the same entry may have fetched it.
-        if let Some(record) = self.store.find(id).await.map_err(MediaNotKept::Fault)? {
-            return Ok(record);
-        }
-        if media.size.is_some_and(|size| size > LARGEST_MEDIA) {
-            return Err(MediaNotKept::TooLarge.into());
-        }
-        let _place =
-            self.store.0.fetches.take(&self.tenant, FETCHED_WITHIN).await.ok_or(NotFetched::NoAnswer)?;
-        let writer = self.store.begin(&self.tenant, &entry.instance, media.size).await?;
-        let mut writer = writer.of_entry(&entry.id);
-        let fetched = self.egress.fetch_media(on, reference, &mut writer).await?;
-        let new = NewMedia {
-            id: id.clone(),
-            mime: media.mime.clone().or(fetched.mime),
-            filename: media.filename.clone().or(fetched.filename),
-            life: MEDIA_LIFE,
+        let (tenant, instance) = (self.tenant.clone(), entry.instance.clone());
+        let owner = AttachmentOwner { tenant, instance, entry: entry.id.clone() };
+        // It may be here: fetched early, or for an earlier delivery of the same entry.
+        let mut unfetched = match self.store.begin_attachment(&owner, id, media).await? {
+            AttachmentFile::Stored(record) => return Ok(record),
+            AttachmentFile::Missing(unfetched) => unfetched,
         };
-        Ok(writer.keep(new).await?)
+        let fetched = self.egress.fetch_media(on, reference, &mut unfetched.writer).await?;
+        unfetched.keep_for_delivery(fetched).await
     }
 }
 

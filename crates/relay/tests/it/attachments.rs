@@ -1,11 +1,12 @@
 //! Attachments of messages: fetched before their message is handed over, with keys; and albums as one message.
 
 use axum::body::Body;
+use futures_util::FutureExt;
 use http::{Request, StatusCode};
 use ledger::Seq;
 use posthouse_wire::event::Media;
 use posthouse_wire::{EntryId, MessageType};
-use relay::{NewEntry, StopRule};
+use relay::{AttachmentFile, AttachmentOwner, NamedAttachment, NewEntry, StopRule};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -27,6 +28,10 @@ impl<'a> Picture<'a> {
 }
 
 async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
+    brings_with(agent, picture).await.0
+}
+
+async fn brings_with(agent: &Agent, picture: Picture<'_>) -> (EntryId, Vec<NamedAttachment>) {
     let (server, on) = (&agent.server, &agent.bots[0]);
     let dedup = format!("{}-{}", picture.references.join("-"), picture.caption);
     let mut event = message(on, picture.chat, picture.caption);
@@ -49,7 +54,9 @@ async fn brings(agent: &Agent, picture: Picture<'_>) -> EntryId {
         receipt: None,
         stop: StopRule::Text,
     };
-    server.relay.inboxes().admit(&admitted, Box::new(new_entry)).await.unwrap().entry().cloned().unwrap()
+    let admitting = server.relay.inboxes().admit_with_attachments(&admitted, Box::new(new_entry));
+    let (admission, attachments) = admitting.await.unwrap();
+    (admission.entry().cloned().unwrap(), attachments)
 }
 
 /// The status and content of a URL, asked for by nobody in particular.
@@ -114,6 +121,31 @@ async fn a_sleeper_finds_its_pictures_and_a_second_delivery_has_keys_of_its_own(
     for url in [first, second] {
         assert_eq!(opens(&server, &url).await, (StatusCode::OK, "the bytes".to_owned()));
     }
+}
+
+#[tokio::test]
+async fn a_sleeper_finds_a_picture_that_was_fetched_early_although_its_reference_has_ended() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (entry, attachments) = brings_with(&heron, Picture::of(&["ends soon"])).await;
+    let attachment = &attachments[0];
+    assert_eq!(attachment.reference, "ends soon");
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let owner = AttachmentOwner { tenant: tenant.clone(), instance: heron.instance.clone(), entry };
+    let store = server.relay.media();
+    let begin = || store.begin_attachment(&owner, &attachment.id, &attachment.media);
+    let AttachmentFile::Missing(mut unfetched) = begin().await.unwrap() else { panic!("nobody fetched it") };
+    let mut second = Box::pin(begin());
+    assert!(second.as_mut().now_or_never().is_none(), "whoever else wants it waits");
+    unfetched.writer.write("the bytes".into()).await.unwrap();
+    unfetched.keep_early(Default::default()).await.unwrap();
+    assert!(matches!(second.await.unwrap(), AttachmentFile::Stored(_)));
+    assert_eq!(server.ledger.usage().media_of_tenant(&tenant).used, 9, "it counts like every file");
+    // The platform does not know the reference any more.
+    server.winds(seconds(24 * 3600));
+    let mut gateway = heron.sits_settled().await;
+    let url = urls(&hears_inbound(&mut gateway).await).remove(0);
+    assert_eq!(opens(&server, &url).await, (StatusCode::OK, "the bytes".to_owned()));
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ impl Fixture {
             "options": [{"name": "q", "type": 3, "value": text}], "in": {"guild_id": GUILD, "channel_id": CHANNEL}}))
     }
 
-    async fn events(&self) -> Vec<Event> {
+    pub async fn events(&self) -> Vec<Event> {
         let unread =
             self.server.ledger.inbox().unread(&self.server.agent, ledger::Seq(0), 100).await.unwrap();
         unread.iter().map(|entry| serde_json::from_slice(&entry.event).unwrap()).collect()
