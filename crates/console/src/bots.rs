@@ -8,6 +8,7 @@ use edge::platform::{EventDelivery, FieldPresence};
 use edge::{BotDraft, BotNotChanged, Credentials, MissingField};
 use http_kit::Page;
 use ledger::{AdmittedTenant, Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
+use posthouse_time::Moment;
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -91,10 +92,10 @@ pub(crate) struct ShownBot {
     /// The agent that an owned bot belongs to.
     instance_id: Option<String>,
     routes: usize,
-    /// `working`, or `dead`: the platform does not accept its credential.
+    /// `working`; `dead`: the platform does not accept its credential; `displaced`: another program has its connection.
     health: &'static str,
     dead_since: Option<String>,
-    /// Why it is dead.
+    /// Why it does not work.
     trouble: Option<String>,
     created_at: String,
 }
@@ -108,11 +109,16 @@ fn delivery_word(delivery: Option<EventDelivery>) -> &'static str {
     }
 }
 
+fn displaced_words(since: Moment) -> String {
+    format!("another program has connected as this bot at {since}; the server tries again after an hour")
+}
+
 impl Parts {
     async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, AdminProblem> {
         let bot_ref = BotRef { platform: record.platform, bot: record.id };
         let open = self.edge.bots().find(&bot_ref).await?;
         let dead = self.edge.health().dead(&bot_ref);
+        let displaced = self.edge.health().displaced(&bot_ref).filter(|_| dead.is_none());
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
         secrets.sort();
@@ -139,9 +145,13 @@ impl Parts {
             door,
             instance_id: owner.map(|route| route.instance.to_string()),
             routes: own.len(),
-            health: if dead.is_some() { "dead" } else { "working" },
+            health: match (&dead, displaced) {
+                (Some(_), _) => "dead",
+                (None, Some(_)) => "displaced",
+                (None, None) => "working",
+            },
             dead_since: dead.as_ref().map(|dead| dead.since.to_string()),
-            trouble: dead.map(|dead| dead.why),
+            trouble: dead.map(|dead| dead.why).or_else(|| displaced.map(displaced_words)),
             created_at: record.created.to_string(),
             platform: bot_ref.platform,
             id: bot_ref.bot,

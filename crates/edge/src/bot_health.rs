@@ -1,4 +1,5 @@
-//! Health of bots: which of them have a credential that their platform does not accept.
+//! Health of bots: which of them have a credential that their platform does not accept, and which have lost their
+//! connection to another program.
 //!
 //! A dead bot gets no events and makes no calls, except a check of its credential from time to time.
 
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use ledger::{BotRef, DeadBot, DeadBots, Sealed};
 use parking_lot::RwLock;
-use posthouse_time::Timepiece;
+use posthouse_time::{Moment, Timepiece};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
@@ -24,13 +25,16 @@ pub struct BotHealth {
     timepiece: Timepiece,
     /// As many as there are dead bots.
     dead: Arc<RwLock<HashMap<BotRef, DeadBot>>>,
+    /// Bots whose connection another program has taken over, and since when. Only in memory: a restart connects again.
+    displaced: Arc<RwLock<HashMap<BotRef, Moment>>>,
     /// Held while a state is changed, so that memory and ledger agree.
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl BotHealth {
     pub(crate) fn new(records: Arc<dyn DeadBots>, metrics: Arc<Metrics>, timepiece: Timepiece) -> Self {
-        Self { records, metrics, timepiece, dead: Arc::default(), changing: Arc::default() }
+        let (dead, displaced) = (Arc::default(), Arc::default());
+        Self { records, metrics, timepiece, dead, displaced, changing: Arc::default() }
     }
 
     /// Reads the stored states.
@@ -49,6 +53,21 @@ impl BotHealth {
 
     pub fn is_dead(&self, bot: &BotRef) -> bool {
         self.dead.read().contains_key(bot)
+    }
+
+    /// Since when another program has the connection of this bot. `None` for a bot that has its own.
+    pub fn displaced(&self, bot: &BotRef) -> Option<Moment> {
+        self.displaced.read().get(bot).copied()
+    }
+
+    pub(crate) fn mark_displaced(&self, bot: &BotRef) {
+        self.displaced.write().insert(bot.clone(), self.timepiece.now());
+    }
+
+    pub(crate) fn mark_connected(&self, bot: &BotRef) {
+        if self.displaced(bot).is_some() {
+            self.displaced.write().remove(bot);
+        }
     }
 
     /// Marks a bot as dead, unless its event source was stopped meanwhile: its credential may have been replaced.
@@ -102,6 +121,7 @@ impl BotHealth {
     /// Forgets a bot that was removed or works again.
     pub(crate) fn forget(&self, bot: &BotRef) {
         self.dead.write().remove(bot);
+        self.mark_connected(bot);
         self.count();
     }
 

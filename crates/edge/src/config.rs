@@ -6,6 +6,7 @@ use crate::discord::Discord;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
 use crate::twilio::Twilio;
+use crate::wecom::WeCom;
 use crate::whatsapp::WhatsApp;
 
 /// `[platforms]`
@@ -17,6 +18,7 @@ pub struct Config {
     pub telegram: TelegramConfig,
     pub twilio: TwilioConfig,
     pub web: WebConfig,
+    pub wecom: WeComConfig,
     pub whatsapp_cloud: WhatsAppConfig,
 }
 
@@ -73,6 +75,23 @@ pub struct TwilioConfig {
 impl Default for TwilioConfig {
     fn default() -> Self {
         Self { api_base_url: Twilio::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.wecom]`: applications and AI bots of WeCom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WeComConfig {
+    /// Base URL of the API. It can be a stand-in on loopback. Default `https://qyapi.weixin.qq.com`.
+    pub api_base_url: String,
+    /// Address of the long connections of AI bots. It can be a stand-in on loopback. Default
+    /// `wss://openws.work.weixin.qq.com`.
+    pub socket_url: String,
+}
+
+impl Default for WeComConfig {
+    fn default() -> Self {
+        Self { api_base_url: WeCom::API_BASE.to_owned(), socket_url: WeCom::SOCKET_URL.to_owned() }
     }
 }
 

@@ -14,6 +14,7 @@ use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
+use crate::bot_health::BotHealth;
 use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::Platform;
@@ -26,6 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Pause after a failure that only the operator can end.
 const OPERATOR_PAUSE: Duration = Duration::from_secs(300);
 
+/// Pause after another connection has taken over. Shorter pauses would make both servers lose it by turns.
+const DISPLACED_PAUSE: Duration = Duration::from_secs(3600);
+
 /// The reason why a feed ended. The platform's code has logged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedEnd {
@@ -37,6 +41,8 @@ pub enum FeedEnd {
     Failed,
     /// It fails until the operator changes something at the platform.
     NeedsOperator,
+    /// The platform accepts one connection per bot, and another one has taken over.
+    Displaced,
 }
 
 /// The feed of one bot. It lasts over its connections.
@@ -47,6 +53,7 @@ pub struct EventFeed {
     records: Arc<dyn EventFeeds>,
     cursor: Option<String>,
     works: bool,
+    health: Option<BotHealth>,
 }
 
 impl EventFeed {
@@ -58,7 +65,12 @@ impl EventFeed {
         stop: CancellationToken,
     ) -> Result<Self, Fault> {
         let cursor = records.feed_cursor(&bot.bot_ref()).await?;
-        Ok(Self { bot, intake, stop, records, cursor, works: false })
+        Ok(Self { bot, intake, stop, records, cursor, works: false, health: None })
+    }
+
+    /// Reports to the bot's health when another program has taken over the connection, and when it works again.
+    pub(crate) fn reporting_to(self, health: BotHealth) -> Self {
+        Self { health: Some(health), ..self }
     }
 
     /// The position at which the platform continues.
@@ -83,6 +95,9 @@ impl EventFeed {
     /// Notes that the platform has accepted the connection or delivered events. The next pause is the shortest again.
     pub fn works(&mut self) {
         self.works = true;
+        if let Some(health) = &self.health {
+            health.mark_connected(&self.bot.bot_ref());
+        }
     }
 }
 
@@ -101,6 +116,12 @@ pub async fn keep_open(platform: &dyn Platform, mut feed: EventFeed, timepiece: 
             FeedEnd::Reopen if feed.works => continue,
             FeedEnd::Reopen | FeedEnd::Failed => some_of(pause),
             FeedEnd::NeedsOperator => OPERATOR_PAUSE,
+            FeedEnd::Displaced => {
+                if let Some(health) = &feed.health {
+                    health.mark_displaced(&feed.bot.bot_ref());
+                }
+                DISPLACED_PAUSE
+            }
         };
         stop.run_until_cancelled(timepiece.after(wait)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

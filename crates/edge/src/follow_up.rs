@@ -42,8 +42,9 @@ impl Edge {
         let Action::FollowUp { session_key, kind, content, .. } = &permitted.action else {
             return Ok(Outcome::unsupported(permitted.action.op()).into());
         };
-        let is_of_platform =
-            kind.as_str().split_once('.').is_some_and(|(of, _)| permitted.on.platform == *of);
+        let platform = self.platform(permitted.on.platform.as_str());
+        let prefix = platform.map(|platform| platform.capability_prefix());
+        let is_of_platform = kind.as_str().split_once('.').is_some_and(|(of, _)| prefix == Some(of));
         // No capability has an empty kind. It is looked for all the same, so that the refusal takes the same time.
         let none = CapabilityKind::new("");
         let wanted = if permitted.may_redeem && is_of_platform { kind } else { &none };
@@ -53,7 +54,6 @@ impl Edge {
             .redeem(&permitted.tenant, &permitted.instance, session_key, wanted, Some(&permitted.id))
             .await?;
         let Redemption::Granted(granted) = redemption else { return Ok(Outcome::no_capability().into()) };
-        let platform = self.platform(permitted.on.platform.as_str());
         let bot = self.0.bots.find(&permitted.on).await?;
         let (Some(platform), Some(bot)) = (platform, bot) else {
             self.0.vault.give_back(granted).await?;

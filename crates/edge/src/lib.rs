@@ -49,6 +49,7 @@ pub mod twilio;
 pub mod verification;
 pub mod web;
 pub mod webhook;
+pub mod wecom;
 pub mod whatsapp;
 
 pub use bot_health::BotHealth;

@@ -88,6 +88,11 @@ pub trait Platform: Send + Sync {
     /// Its name on the wire, in paths and on the command line.
     fn name(&self) -> &'static str;
 
+    /// The word before the dot in the kinds of its capabilities. Platforms of one company can share it.
+    fn capability_prefix(&self) -> &'static str {
+        self.name()
+    }
+
     fn descriptor(&self, bot: &OpenedBot) -> Descriptor;
 
     /// Whether messages carry nearby messages of their group as context. The descriptor says the same.

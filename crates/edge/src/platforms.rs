@@ -11,11 +11,15 @@ use crate::slack::Slack;
 use crate::telegram::Telegram;
 use crate::twilio::{Twilio, TwilioChannel};
 use crate::webhook::Webhook;
+use crate::wecom::{WeCom, WeComProduct};
 use crate::whatsapp::WhatsApp;
 
 /// Every platform that reaches people outside this server.
 pub fn all(config: &Config, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
     let twilio = |channel| Twilio::new(channel, &config.twilio.api_base_url, timepiece.clone());
+    let wecom = |product| {
+        WeCom::new(product, &config.wecom.api_base_url, &config.wecom.socket_url, timepiece.clone())
+    };
     vec![
         Arc::new(Discord::new(&config.discord.api_base_url, timepiece.clone())),
         Arc::new(Slack::new(&config.slack.api_base_url, timepiece.clone())),
@@ -23,6 +27,8 @@ pub fn all(config: &Config, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
         Arc::new(twilio(TwilioChannel::Sms)),
         Arc::new(twilio(TwilioChannel::WhatsApp)),
         Arc::new(Webhook),
+        Arc::new(wecom(WeComProduct::App)),
+        Arc::new(wecom(WeComProduct::AiBot)),
         Arc::new(WhatsApp::new(
             &config.whatsapp_cloud.api_base_url,
             &config.whatsapp_cloud.graph_version,

@@ -2,6 +2,8 @@
 //!
 //! Every refusal has a reason for metrics. The response is the same for all of them.
 
+pub mod cbc;
+
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -229,6 +229,7 @@ impl Config {
             ("slack", &self.platforms.slack.api_base_url),
             ("telegram", &self.platforms.telegram.api_base_url),
             ("twilio", &self.platforms.twilio.api_base_url),
+            ("wecom", &self.platforms.wecom.api_base_url),
             ("whatsapp_cloud", &self.platforms.whatsapp_cloud.api_base_url),
         ] {
             is_base_url(url).map_err(|why| format!("platforms.{name}.api_base_url {why}"))?;

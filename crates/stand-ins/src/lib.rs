@@ -18,4 +18,5 @@ pub mod slack;
 pub mod telegram;
 pub mod twilio;
 pub mod webhook;
+pub mod wecom;
 pub mod whatsapp;

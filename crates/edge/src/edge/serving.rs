@@ -90,7 +90,10 @@ impl Edge {
         loop {
             let records = Arc::clone(&self.0.event_feeds);
             match EventFeed::open(Arc::clone(bot), self.0.intake.clone(), records, stop.clone()).await {
-                Ok(feed) => return event_feed::keep_open(&**platform, feed, &self.0.timepiece).await,
+                Ok(feed) => {
+                    let feed = feed.reporting_to(self.0.health.clone());
+                    return event_feed::keep_open(&**platform, feed, &self.0.timepiece).await;
+                }
                 Err(fault) => {
                     tracing::error!(%fault, bot.id = %bot.id, "could not read the position of an event feed");
                     if stop.run_until_cancelled(self.0.timepiece.after(LONGEST_PAUSE)).await.is_none() {

@@ -16,4 +16,5 @@ mod twilio;
 mod vector_checks;
 mod web;
 mod webhook;
+mod wecom;
 mod whatsapp;

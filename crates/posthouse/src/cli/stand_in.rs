@@ -12,6 +12,7 @@ use stand_ins::{
     telegram::{self, StandInBot},
     twilio::{self, TwilioAccount, TwilioStandIn},
     webhook::WebhookStandIn,
+    wecom::{self, WeComApp, WeComBot, WeComStandIn},
     whatsapp::{self, WhatsAppLimits, WhatsAppNumber, WhatsAppStandIn},
 };
 
@@ -90,6 +91,23 @@ pub enum Command {
         #[arg(long = "account", value_name = "SID:TOKEN:+NUMBER")]
         accounts: Vec<TwilioAccount>,
     },
+    /// Plays WeCom (applications and AI bots) until interrupted; the first line printed is its base URL
+    #[command(
+        name = "wecom",
+        after_help = "Long connections are at /ws. The URLs below /_stand-in/ control people, callbacks, connections \
+        and faults, and show the transcript. An AES key has 43 letters and digits.\n\nExample:\n  \
+        posthouse stand-in wecom --app ww1:1000002:secret:token:AES_KEY --ai-bot AIB:secret:token:AES_KEY"
+    )]
+    WeCom {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// Application with its credentials; can be repeated
+        #[arg(long = "app", value_name = "CORP_ID:AGENT_ID:SECRET:TOKEN:AES_KEY")]
+        apps: Vec<WeComApp>,
+        /// AI bot with its credentials; can be repeated
+        #[arg(long = "ai-bot", value_name = "BOT_ID:SECRET:TOKEN:AES_KEY")]
+        bots: Vec<WeComBot>,
+    },
     /// Sends signed webhooks until interrupted; the first line printed is its base URL
     #[command(
         after_help = "POST /_stand-in/inject sends an event with a signature of Standard Webhooks, GitHub, GitLab or \
@@ -152,6 +170,11 @@ impl Command {
                 let harness = listener.harness();
                 let settings = twilio::Settings { harness, accounts, ..twilio::Settings::default() };
                 run(output, TwilioStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::WeCom { listener, apps, bots } => {
+                let harness = listener.harness();
+                let settings = wecom::Settings { harness, apps, bots, ..wecom::Settings::default() };
+                run(output, WeComStandIn::start(settings).await.with_context(|| listener.problem())?).await
             }
             Command::Webhook { listener } => {
                 let started = WebhookStandIn::start(listener.harness()).await;

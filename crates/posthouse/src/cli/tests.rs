@@ -60,6 +60,7 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse stand-in whatsapp --number 106:t:s:v --limits",
         "posthouse stand-in twilio --account AC1:t:+15550100",
         "posthouse stand-in webhook --listen 127.0.0.1:0",
+        "posthouse stand-in wecom --app ww1:2:s:t:canary7890123456789012345678901234567890123",
         "posthouse bot try body.json --settings f --set template=x --event push",
         "posthouse bot try body.json --bot webhook:build --json",
         "posthouse config print --example",

@@ -137,6 +137,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("platforms.slack.api_base_url", Text, "base URL of Slack's Web API; can point to a stand-in"),
     setting("platforms.telegram.api_base_url", Text, "base URL of the Bot API; can point to a stand-in"),
     setting("platforms.twilio.api_base_url", Text, "base URL of Twilio's REST API; can point to a stand-in"),
+    setting("platforms.wecom.api_base_url", Text, "base URL of WeCom's API; can point to a stand-in"),
+    setting(
+        "platforms.wecom.socket_url",
+        Text,
+        "address of the long connections of WeCom's AI bots; can point to a stand-in",
+    ),
     setting(
         "platforms.whatsapp_cloud.api_base_url",
         Text,
