@@ -5,6 +5,7 @@
 
 mod access;
 mod discord;
+mod feishu;
 mod passthrough;
 mod route_removal;
 mod slack;
