@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::discord::Discord;
+use crate::feishu::Feishu;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
 use crate::twilio::Twilio;
@@ -14,6 +15,7 @@ use crate::whatsapp::WhatsApp;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub discord: DiscordConfig,
+    pub feishu: FeishuConfig,
     pub slack: SlackConfig,
     pub telegram: TelegramConfig,
     pub twilio: TwilioConfig,
@@ -33,6 +35,21 @@ pub struct DiscordConfig {
 impl Default for DiscordConfig {
     fn default() -> Self {
         Self { api_base_url: Discord::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.feishu]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FeishuConfig {
+    /// Base URL of the Open API. It can be `https://open.larksuite.com` for Lark, or a stand-in on loopback. Default
+    /// `https://open.feishu.cn`.
+    pub api_base_url: String,
+}
+
+impl Default for FeishuConfig {
+    fn default() -> Self {
+        Self { api_base_url: Feishu::API_BASE.to_owned() }
     }
 }
 

@@ -66,10 +66,17 @@ impl relay::Egress for Edge {
         match self.0.bots.find(&permitted.on).await {
             Ok(Some(bot)) => match &permitted.action {
                 Action::SendMedia { .. } => self.send_media(&**platform, &bot, permitted).await,
-                Action::Edit { chat_id, .. } => {
-                    let limits = platform.edit_limits(chat_id);
+                Action::Edit { chat_id, message_id, .. } => {
+                    let limits = platform.message_edit_limits(&bot, chat_id, message_id);
+                    // An agent that marks its unfinished texts has ended one without the mark.
+                    let is_final = !permitted.stream_cursor.is_empty() && permitted.unfinished().is_none();
+                    let message = message_id.clone();
                     let carry = |permitted| self.carry_as(platform, &bot, permitted);
-                    self.0.edit_streams.carry(limits, permitted, carry).await
+                    let carried = self.0.edit_streams.carry(limits, permitted, carry).await;
+                    if is_final && carried.outcome.success {
+                        platform.text_is_final(&bot, &message).await;
+                    }
+                    carried
                 }
                 _ => self.carry_as(platform, &bot, permitted).await,
             },

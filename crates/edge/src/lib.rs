@@ -24,6 +24,7 @@ mod edit_streams;
 mod egress;
 mod event_feed;
 mod fault;
+pub mod feishu;
 mod follow_up;
 pub mod forwarding;
 mod intake;

@@ -208,6 +208,15 @@ pub trait Platform: Send + Sync {
         EditLimits::default()
     }
 
+    /// As [`Platform::edit_limits`], where the limits depend on what kind of message is edited.
+    fn message_edit_limits(&self, _bot: &OpenedBot, chat: &ChatId, _message: &MessageId) -> EditLimits {
+        self.edit_limits(chat)
+    }
+
+    /// Called after an edit whose text its agent does not continue, for platforms that show a text as growing until they
+    /// are told that it has ended. A failure has no consequences.
+    async fn text_is_final(&self, _bot: &OpenedBot, _message: &MessageId) {}
+
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult;
 

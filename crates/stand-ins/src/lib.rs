@@ -13,6 +13,7 @@
 //! - It listens on loopback and delivers webhooks to loopback only.
 
 pub mod discord;
+pub mod feishu;
 pub mod harness;
 pub mod slack;
 pub mod telegram;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http::StatusCode;
 use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderMap, StatusCode};
 use posthouse_time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -40,6 +40,16 @@ impl PlatformClient {
     /// Opens a WebSocket at a `ws://` or `wss://` URL. Frames of more than `largest` bytes end it. The URL is never
     /// printed, because it may be a credential.
     pub async fn open_socket(&self, url: &str, largest: usize) -> Result<PlatformSocket, CallFailure> {
+        self.open_socket_or(url, largest, |_| None).await
+    }
+
+    /// As [`PlatformClient::open_socket`], for platforms that say in the headers of a refused handshake why they refuse.
+    pub async fn open_socket_or(
+        &self,
+        url: &str,
+        largest: usize,
+        refusal: impl FnOnce(&HeaderMap) -> Option<CallRefusal>,
+    ) -> Result<PlatformSocket, CallFailure> {
         let address = match url.split_once("://") {
             Some(("wss", rest)) => format!("https://{rest}"),
             Some(("ws", rest)) => format!("http://{rest}"),
@@ -57,9 +67,11 @@ impl PlatformClient {
             let response = request.send().await.map_err(transport_failure)?;
             let status = response.status();
             if status != StatusCode::SWITCHING_PROTOCOLS {
-                let kind = RefusalKind::of_status(status.as_u16());
-                let refusal = CallRefusal::new(kind, status.as_u16().into(), String::new());
-                return Err(CallFailure::Refused(refusal));
+                let unsaid = || {
+                    let kind = RefusalKind::of_status(status.as_u16());
+                    CallRefusal::new(kind, status.as_u16().into(), String::new())
+                };
+                return Err(CallFailure::Refused(refusal(response.headers()).unwrap_or_else(unsaid)));
             }
             let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
             if accepted

@@ -6,6 +6,7 @@
 mod access;
 mod dead_bots;
 mod discord;
+mod feishu;
 mod passthrough;
 mod route_removal;
 mod slack;

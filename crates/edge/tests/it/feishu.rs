@@ -1,0 +1,6 @@
+//! The Feishu platform, tested with the vectors and with the stand-in.
+
+mod actors;
+mod messages;
+mod sending;
+mod vectors;
