@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::discord::Discord;
+use crate::matrix::Matrix;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
 use crate::twilio::Twilio;
@@ -13,6 +14,7 @@ use crate::whatsapp::WhatsApp;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub discord: DiscordConfig,
+    pub matrix: MatrixConfig,
     pub slack: SlackConfig,
     pub telegram: TelegramConfig,
     pub twilio: TwilioConfig,
@@ -31,6 +33,20 @@ pub struct DiscordConfig {
 impl Default for DiscordConfig {
     fn default() -> Self {
         Self { api_base_url: Discord::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.matrix]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MatrixConfig {
+    /// Base URL of the homeserver of bots that name none. Default `https://matrix-client.matrix.org`.
+    pub api_base_url: String,
+}
+
+impl Default for MatrixConfig {
+    fn default() -> Self {
+        Self { api_base_url: Matrix::API_BASE.to_owned() }
     }
 }
 

@@ -6,6 +6,7 @@ use posthouse_time::Timepiece;
 
 use crate::config::Config;
 use crate::discord::Discord;
+use crate::matrix::Matrix;
 use crate::platform::Platform;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
@@ -18,6 +19,7 @@ pub fn all(config: &Config, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
     let twilio = |channel| Twilio::new(channel, &config.twilio.api_base_url, timepiece.clone());
     vec![
         Arc::new(Discord::new(&config.discord.api_base_url, timepiece.clone())),
+        Arc::new(Matrix::new(&config.matrix.api_base_url, timepiece.clone())),
         Arc::new(Slack::new(&config.slack.api_base_url, timepiece.clone())),
         Arc::new(Telegram::new(&config.telegram.api_base_url, timepiece.clone())),
         Arc::new(twilio(TwilioChannel::Sms)),

@@ -14,6 +14,7 @@
 
 pub mod discord;
 pub mod harness;
+pub mod matrix;
 pub mod slack;
 pub mod telegram;
 pub mod twilio;

@@ -5,6 +5,7 @@
 
 mod access;
 mod discord;
+mod matrix;
 mod passthrough;
 mod route_removal;
 mod slack;
