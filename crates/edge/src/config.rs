@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::discord::Discord;
 use crate::feishu::Feishu;
+use crate::matrix::Matrix;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
 use crate::twilio::Twilio;
@@ -16,6 +17,7 @@ use crate::whatsapp::WhatsApp;
 pub struct Config {
     pub discord: DiscordConfig,
     pub feishu: FeishuConfig,
+    pub matrix: MatrixConfig,
     pub slack: SlackConfig,
     pub telegram: TelegramConfig,
     pub twilio: TwilioConfig,
@@ -50,6 +52,20 @@ pub struct FeishuConfig {
 impl Default for FeishuConfig {
     fn default() -> Self {
         Self { api_base_url: Feishu::API_BASE.to_owned() }
+    }
+}
+
+/// `[platforms.matrix]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MatrixConfig {
+    /// Base URL of the homeserver of bots that name none. Default `https://matrix-client.matrix.org`.
+    pub api_base_url: String,
+}
+
+impl Default for MatrixConfig {
+    fn default() -> Self {
+        Self { api_base_url: Matrix::API_BASE.to_owned() }
     }
 }
 

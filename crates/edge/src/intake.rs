@@ -201,6 +201,10 @@ impl Intake {
         for renamed in &reading.renamed {
             Box::pin(self.records.threads.named(&on, renamed)).await?;
         }
+        for call in reading.service_calls {
+            let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
+            self.tasks.spawn(async move { platform.acknowledge_interaction(&bot, call).await });
+        }
         // Read before any route is looked up, so that a removal in between is noticed.
         let removals = self.removals.ended_count();
         let mut may_acknowledge = reading.arrivals.is_empty();

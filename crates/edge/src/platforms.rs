@@ -7,6 +7,7 @@ use posthouse_time::Timepiece;
 use crate::config::Config;
 use crate::discord::Discord;
 use crate::feishu::Feishu;
+use crate::matrix::Matrix;
 use crate::platform::Platform;
 use crate::slack::Slack;
 use crate::telegram::Telegram;
@@ -24,6 +25,7 @@ pub fn all(config: &Config, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
     vec![
         Arc::new(Discord::new(&config.discord.api_base_url, timepiece.clone())),
         Arc::new(Feishu::new(&config.feishu.api_base_url, timepiece.clone())),
+        Arc::new(Matrix::new(&config.matrix.api_base_url, timepiece.clone())),
         Arc::new(Slack::new(&config.slack.api_base_url, timepiece.clone())),
         Arc::new(Telegram::new(&config.telegram.api_base_url, timepiece.clone())),
         Arc::new(twilio(TwilioChannel::Sms)),

@@ -15,6 +15,7 @@
 pub mod discord;
 pub mod feishu;
 pub mod harness;
+pub mod matrix;
 pub mod slack;
 pub mod telegram;
 pub mod twilio;

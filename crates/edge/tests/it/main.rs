@@ -7,6 +7,7 @@ mod access;
 mod dead_bots;
 mod discord;
 mod feishu;
+mod matrix;
 mod passthrough;
 mod route_removal;
 mod slack;

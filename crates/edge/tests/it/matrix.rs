@@ -1,0 +1,8 @@
+//! The Matrix platform, tested with the vectors and with the stand-in.
+
+mod actors;
+mod files;
+mod rooms;
+mod sending;
+mod syncing;
+mod vectors;
