@@ -60,7 +60,7 @@ impl Accounts {
         Ok(ended)
     }
 
-    /// Ends what an agent has on shared bots, its gateway credentials and its inbox, in one commit. Its sockets close
+    /// Ends what an agent has on shared bots, its credentials, its files and its inbox, in one commit. Its sockets close
     /// with 4401. Returns the number of links that were removed. Repeating it is harmless.
     pub async fn deprovision(&self, claims: &PlaceClaims, of: &InstanceId) -> Result<usize, Fault> {
         let ended = claims.deprovision(of).await?;

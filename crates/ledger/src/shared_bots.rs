@@ -49,7 +49,9 @@ pub trait SharedBots: Send + Sync {
     async fn profile(&self, of: &InstanceId) -> Result<Option<String>, Fault>;
     async fn set_profile(&self, of: &InstanceId, profile: Option<&str>) -> Result<(), Fault>;
     /// Ends what an agent has on shared bots: links, claims, policies, link codes and the bots themselves. Its
-    /// credentials are revoked, its capabilities and known chats deleted, its waiting entries dropped. The agent and
-    /// its operator routes stay. Repeating it is harmless.
+    /// credentials and unused enrolment tokens are revoked; its capabilities, files, prompts, threads, commands and
+    /// known chats are deleted; its waiting entries are dropped. The agent stays, with what belongs to others: the
+    /// routes of the operator, the rooms of people, the records of what happened, its cron jobs. Repeating it is
+    /// harmless.
     async fn deprovision(&self, id: &InstanceId) -> Result<Deprovisioned, Fault>;
 }

@@ -118,7 +118,7 @@ impl PlaceClaims {
         Ok(agents)
     }
 
-    /// Ends what an agent has on shared bots, with its credentials and its inbox.
+    /// Ends what an agent has on shared bots, with its credentials, its files and its inbox.
     pub(crate) async fn deprovision(&self, of: &InstanceId) -> Result<Deprovisioned, Fault> {
         let used = self.links.roster().records().bots_used_by(of).await?;
         let ended = self.bots.deprovision(of).await?;

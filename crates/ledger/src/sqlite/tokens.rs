@@ -8,6 +8,8 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+pub(super) use ending::end as end_credentials;
+
 use super::write_queue::JobTenant;
 use super::{Sqlite, owner, vault};
 use crate::Fault;

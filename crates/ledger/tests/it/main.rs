@@ -13,6 +13,7 @@ mod connectors;
 mod crash;
 mod data;
 mod data_database;
+mod deprovision;
 mod disk;
 mod exchanges;
 mod full;

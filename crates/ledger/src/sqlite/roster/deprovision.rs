@@ -1,11 +1,11 @@
-//! Deprovisioning: ends what an agent has on shared bots, with its credentials and its inbox.
+//! Deprovisioning: ends what an agent has on shared bots, with its credentials, its files and its inbox.
 
 use posthouse_time::Moment;
-use posthouse_wire::{GatewayId, InstanceId};
+use posthouse_wire::InstanceId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Deprovisioned;
-use crate::sqlite::{claims, principals, vault};
+use crate::sqlite::{claims, principals, tokens};
+use crate::{Deprovisioned, WhichCredentials};
 
 pub(in crate::sqlite) fn deprovision(
     db: &Connection,
@@ -21,14 +21,20 @@ pub(in crate::sqlite) fn deprovision(
             Ok((row.get::<_, String>(0)?.into(), row.get::<_, String>(1)?.into()))
         })?
         .collect::<rusqlite::Result<_>>()?;
-    let gateways: Vec<GatewayId> = db
-        .prepare_cached("SELECT id FROM gateways WHERE instance = ?1 AND revoked IS NULL ORDER BY id")?
-        .query_map([id.as_str()], |row| row.get::<_, String>(0).map(GatewayId::from))?
-        .collect::<rusqlite::Result<_>>()?;
+    // All of them: with a client or a login it could provision itself again.
+    let gateways = tokens::end_credentials(db, id, &WhichCredentials::All, now)?.gateways;
     let live = claims::live_of(db, id, |_| true)?;
     let places = claims::remove_live(db, live, now)?;
     principals::clear(db, id)?;
     for of_it in [
+        // A file in a room of the chat page stays for the people there. The agent's keys for it do not.
+        "DELETE FROM media_keys WHERE media IN (SELECT id FROM media WHERE instance = ?1)",
+        "DELETE FROM media WHERE instance = ?1 AND id NOT IN (SELECT media FROM room_files)",
+        "DELETE FROM sleep_tokens WHERE instance = ?1",
+        "DELETE FROM prompts WHERE instance = ?1",
+        "DELETE FROM made_threads WHERE instance = ?1",
+        "DELETE FROM command_manifests WHERE instance = ?1",
+        "DELETE FROM gateway_identities WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
         "DELETE FROM relevance_policies WHERE instance = ?1",
         "DELETE FROM link_codes WHERE instance = ?1",
         "DELETE FROM bindings WHERE instance = ?1",
@@ -50,9 +56,6 @@ pub(in crate::sqlite) fn deprovision(
             ),
             params![id.as_str(), now.millis()],
         )?;
-    }
-    for gateway in &gateways {
-        vault::revoke(db, gateway, now)?;
     }
     Ok(Deprovisioned { authors, places, gateways, tenant: tenant.map(Into::into) })
 }

@@ -8,7 +8,7 @@ use super::super::enroll_tokens;
 use super::{create_client, end_logins, log_in, vault};
 use crate::tokens::{EndedCredentials, Owner, RenewedCredentials, WhichCredentials};
 
-pub(super) fn end(
+pub(in crate::sqlite) fn end(
     db: &Connection,
     of: &InstanceId,
     which: &WhichCredentials,
