@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::matrix::basic;
+use crate::receiver::Receiver;
 use crate::skill_cli::{IN_BASE64, PRIVATE_KEY, PUBLIC_KEY};
 use crate::test_server::{BINARY, TestServer, files};
 use crate::tokens::exchanges;
@@ -16,6 +17,18 @@ use crate::tools::stdio::start_stdio;
 
 const AUTHORIZATION: &str = "Bearer CANARY-of-a-connector";
 const SHARED: &str = "CANARY-of-a-shared-secret";
+/// Secrets of the stores of a tenant that lie elsewhere, of its skills, and of `connectors.json`.
+const STORE_AUTHORIZATION: &str = "CANARY-of-a-remote-store";
+const STORE_HMAC: &str = "CANARY-of-a-signed-store";
+const OF_SKILLS: &str = "CANARY-of-the-skills";
+const OF_A_TOOL: &str = "CANARY-of-a-tool-server";
+const OF_A_MODEL: &str = "CANARY-of-a-model-server";
+/// A skill that sends its secret to a tool, asks the model, and writes to an agent.
+const KEYED: &str = "# Skill: keyed\n# Status: Approved\n# Requires: secret.KEY\ngo:\n    \
+    $ svc.echo key=\"Bearer {{secret.KEY}}\" -> R (fallback: \"x\")\n    \
+    $ llm prompt=\"hello\" -> M (fallback: \"x\")\n    \
+    notify(agent=\"heron\", message=\"done\")\n    emit(text=\"${R} ${M}\")\n    \
+    $ svc.echo key=\"{{secret.KEY}}\"\ndefault: go\n";
 const SKILL: &str = "# Skill: tide\n# Status: Approved\ngo:\n    emit(text=\"high\")\n";
 
 /// Makes calls with one credential, and keeps all answers.
@@ -129,6 +142,100 @@ impl Prober {
     }
 }
 
+/// A tenant whose skills and data lie elsewhere, at an address that answers nonsense. Returns its credential.
+async fn uses_remote_stores(server: &TestServer, prober: &mut Prober, receiver: &Receiver) -> Value {
+    server.does(&["tenant", "create", "zen"]);
+    let (authorization, hmac) = (
+        server.secret_file("store.authorization", &format!("Bearer {STORE_AUTHORIZATION}")),
+        server.secret_file("store.hmac", STORE_HMAC),
+    );
+    let url = receiver.at("nonsense");
+    for kind in ["skill", "data"] {
+        let [store, by_header, by_signature] =
+            ["", "-authorization-file", "-hmac-secret-file"].map(|end| format!("--{kind}-store{end}"));
+        let change =
+            ["tenant", "change", "zen", &store, &url, &by_header, &authorization, &by_signature, &hmac];
+        prober.runs(server, &change, &[]);
+    }
+    let made = server.does(&["client", "create", "--tenant", "zen"]);
+    let authorization = basic(&text(&made, "client_id"), &text(&made, "client_secret"));
+    let headers = [("authorization", authorization.as_str())];
+    let before = receiver.calls().len();
+    for (method, path, body) in [
+        ("GET", "/v1/skills", Value::Null),
+        ("GET", "/v1/skills/tide", Value::Null),
+        ("PUT", "/v1/skills/tide", json!({ "source": SKILL })),
+        ("GET", "/v1/skill-store", Value::Null),
+        ("POST", "/v1/data", json!({ "content": "high tide" })),
+        ("POST", "/v1/data/query", json!({ "query": "tide" })),
+        ("GET", "/v1/data-store", Value::Null),
+    ] {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        prober.asks(method, path, &headers, &body).await;
+    }
+    prober.runs(server, &["tenant", "show", "zen"], &[]);
+    let calls = receiver.calls();
+    let sent = format!("Bearer {STORE_AUTHORIZATION}");
+    let is_sent = calls[before..].iter().all(|call| call.headers["authorization"] == sent.as_str());
+    assert!(calls.len() > before && is_sent, "the remote store gets its secret, and nobody else does");
+    made
+}
+
+/// Runs a skill of acme with secrets of every kind, and looks at its run in every way.
+async fn runs_keyed_skill(
+    server: &TestServer,
+    prober: &mut Prober,
+    receiver: &Receiver,
+    authorization: &str,
+) {
+    let key = server.secret_file("skill.key", OF_SKILLS);
+    prober.runs(server, &["secret", "set", "KEY", "--tenant", "acme", "--value-file", &key], &[]);
+    let connectors = json!({
+        "svc": { "class": "HttpMcpConnector", "config": {
+            "endpoint": receiver.at("nonsense"), "headers": { "Authorization": format!("Bearer {OF_A_TOOL}") },
+        }, "allowed_tools": ["echo"] },
+        "substrate": { "local_model": { "type": "openai", "config": {
+            "baseUrl": receiver.at("model"), "defaultModelTag": "m", "apiKey": OF_A_MODEL,
+        } } },
+    });
+    let file = server.secret_file("connectors.json", &connectors.to_string());
+    prober.runs(server, &["run-settings", "change", "--tenant", "acme", "--connectors", &file], &[]);
+    let headers = [("authorization", authorization)];
+    let written = json!({ "source": KEYED }).to_string();
+    let (status, body) = prober.asks("PUT", "/v1/skills/keyed", &headers, &written).await;
+    assert_eq!(status, 200, "{body}");
+    for path in ["/rpc", "/mcp"] {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": { "name": "execute_skill", "arguments": { "name": "keyed" } } });
+        let (_, body) = prober.asks("POST", path, &headers, &call.to_string()).await;
+        assert!(body.contains("svc") || body.contains("target_order"), "{body}");
+    }
+    for secret in [OF_A_TOOL, OF_A_MODEL] {
+        let sent = format!("Bearer {secret}");
+        let got = receiver.calls().iter().any(|call| {
+            call.headers.get("authorization").is_some_and(|authorization| authorization == sent.as_str())
+        });
+        assert!(got, "{secret} was meant to be sent to its server");
+    }
+    let (_, listed) = prober.asks("GET", "/v1/runs", &headers, "").await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["items"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    prober.asks("GET", &format!("/v1/runs/{id}"), &headers, "").await;
+    for words in [
+        &["run", "list", "--tenant", "acme"][..],
+        &["run", "show", &id, "--tenant", "acme"],
+        &["message", "trace", &id],
+        &["run-settings", "show", "--tenant", "acme"],
+        &["secret", "list", "--tenant", "acme"],
+        &["skill", "lint", "keyed", "--tenant", "acme"],
+        &["skill", "compile", "keyed", "--tenant", "acme"],
+        &["audit", "list"],
+        &["receipt", "list"],
+    ] {
+        prober.runs(server, words, &[]);
+    }
+}
+
 fn text(of: &Value, name: &str) -> String {
     of[name].as_str().unwrap().to_owned()
 }
@@ -185,6 +292,13 @@ async fn no_secret_is_in_any_log_error_metric_file_backup_or_answer_of_skills_da
         prober.uses_tools(authorization).await;
     }
 
+    let receiver = Receiver::open().await;
+    let zen = uses_remote_stores(&server, &mut prober, &receiver).await;
+    secrets.extend([text(&zen, "client_secret"), STORE_AUTHORIZATION.to_owned(), STORE_HMAC.to_owned()]);
+    // Acme's program by its token.
+    runs_keyed_skill(&server, &mut prober, &receiver, &credentials[0]).await;
+    secrets.extend([OF_SKILLS, OF_A_TOOL, OF_A_MODEL].map(str::to_owned));
+
     // Every secret in every wrong place.
     for (number, secret) in secrets.clone().iter().enumerate() {
         let wrong = [
@@ -213,6 +327,7 @@ async fn no_secret_is_in_any_log_error_metric_file_backup_or_answer_of_skills_da
     server.does(&["tenant", "set", "acme", "--approval", "signed"]);
     for words in [
         &["skill", "approve", "tide", "--yes", "--tenant", "acme"][..],
+        &["skill", "approve", "keyed", "--yes", "--tenant", "acme"],
         &["skill", "reapprove", "--tenant", "acme"],
         &["skill", "verify", "--tenant", "acme"],
         &["skill", "list", "--tenant", "acme"],
