@@ -24,7 +24,7 @@ pub async fn approve(
     let key = signing_key(args.key_file)?;
     let skill = program.post.skill(name, None).await.map_err(|fault| program.error(fault))?;
     if !output.json {
-        output.text(&describe(&skill.name, &skill.version, &footprint(&skill.source)))?;
+        output.text(&describe(&skill.name, &skill.version, &skill.source))?;
         if key.is_none() {
             output.text("There is no approval key on this machine, so it will not be signed.\n")?;
         }
