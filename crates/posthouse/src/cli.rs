@@ -7,6 +7,8 @@ mod alias;
 mod approval_key;
 mod ask;
 mod audit;
+mod backup;
+mod bench;
 mod binding;
 mod bot;
 mod capability;
@@ -57,7 +59,7 @@ use admin_client::AdminClient;
 use output::Output;
 use server_address::ServerOptions;
 
-use crate::{bench, doors, up, wiring};
+use crate::{doors, up, wiring};
 
 /// The command line as it was typed, for functions that rewrite it.
 type RawArguments = Vec<OsString>;
@@ -242,7 +244,7 @@ enum Command {
     StandIn(stand_in::Command),
     /// Measures the performance of the server on this machine
     #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(bench::Command),
     /// Prints the OpenAPI document of the HTTP API; a server has its own at /openapi.json
     #[command(after_help = "Example:\n  posthouse openapi > posthouse.openapi.json")]
     Openapi,
@@ -252,24 +254,6 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Subcommand)]
-enum BenchCommand {
-    /// Messages received, stored, delivered and acknowledged; printed as ratios to the bare speed of this
-    /// machine
-    Relay(bench::RelayArgs),
-    /// Jobs armed, held and fired on time; printed as ratios to the bare speed of this machine
-    Clock(bench::ClockArgs),
-    /// Messages of programs to agents, with a receipt; printed as ratios to messages from a platform
-    Post(bench::PostArgs),
-    /// Skills listed and written, data searched and written; printed with the bare speed of this disk
-    Stores(bench::StoresArgs),
-    /// Deliveries of platforms verified and normalized, long answers split; printed as ratios to bare signatures and
-    /// JSON
-    Edge(bench::EdgeArgs),
-    /// Skills parsed, checked and run, and the start of the command line; on request beside the skillscript runtime
-    Skills(bench::SkillsArgs),
 }
 
 /// A failure with its own exit code, for scripts.
@@ -375,14 +359,9 @@ impl Command {
             Command::Message(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Audit(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Invite(command) => command.act(output, &AdminClient::new(server)?).await,
-            Command::Backup { file } => backup(output, &AdminClient::new(server)?, &file).await,
+            Command::Backup { file } => backup::backup(output, &AdminClient::new(server)?, &file).await,
             Command::StandIn(command) => command.act(output).await,
-            Command::Bench(BenchCommand::Relay(args)) => bench::relay(args).await,
-            Command::Bench(BenchCommand::Clock(args)) => bench::clock(args).await,
-            Command::Bench(BenchCommand::Post(args)) => bench::post(args).await,
-            Command::Bench(BenchCommand::Stores(args)) => bench::stores(args).await,
-            Command::Bench(BenchCommand::Edge(args)) => bench::edge(&args),
-            Command::Bench(BenchCommand::Skills(args)) => bench::skills(args).await,
+            Command::Bench(command) => command.act().await,
             Command::Config(_) | Command::Openapi | Command::Completions { .. } => Ok(()),
         }
     }
@@ -400,12 +379,4 @@ fn made(output: &Output, folder: &Path) -> anyhow::Result<()> {
          \x20 {shown}/admin.token      credential of the operator\n\n\
          Start it with `posthouse serve --dir {shown}`.\n"
     ))
-}
-
-async fn backup(output: &Output, client: &AdminClient, file: &Path) -> anyhow::Result<()> {
-    // The path is relative to the directory of this process; the server may run in another one.
-    let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
-    let body = serde_json::json!({ "path": path });
-    let answer = client.post(&["backup"], &[], &body).await?;
-    output.done(&answer, &format!("wrote {}", path.display()))
 }
