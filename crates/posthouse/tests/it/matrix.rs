@@ -107,6 +107,14 @@ async fn no_skill_of_another_tenant_is_there_and_no_agent_approves_or_deletes() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_skills_of_a_tenant_reach_no_skill_file_or_model_of_another() {
+    crate::talk::provide_crypto();
+    let mut cells = Cells::default();
+    runs::reach(&mut cells).await;
+    cells.all_are_right();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_tool_does_for_the_wrong_owner_what_it_does_for_the_right_one() {
     let mut actors = Actors::gather().await;
     let mut cells = Cells::default();

@@ -1,9 +1,12 @@
 //! Permission matrix of the tools: every tool that names something, at both surfaces, with every wrong credential.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::actors::{Actors, Owner, RecordedResponse};
 use super::{Cells, Name};
+use crate::talk::PATIENCE;
 
 const SKILL: &str = "# Skill: tide-watch\n# Status: Approved\n# Triggers: event: tide.falls\ngo:\n    emit(text=\"low\")\ndefault: go\n";
 
@@ -40,7 +43,48 @@ fn text(answer: &Value) -> Value {
         .unwrap_or_default()
 }
 
-fn asks(actors: &Actors, data: &Name) -> Vec<ToolAsk> {
+/// Words of acme's that no list of another tenant may contain.
+const WORDS_OF_ACME: [&str; 4] = ["tide of acme", "tide-watch", "tide.falls", "tide.turns"];
+
+/// Acme's newest trigger, and the trigger of umbrella.
+struct KeptTriggers {
+    acme: Name,
+    umbrella: String,
+}
+
+/// Registers triggers for both tenants. Numbers are per tenant, so acme gets more of them: its newest has a number that
+/// umbrella has not.
+async fn register_triggers(actors: &Actors) -> KeptTriggers {
+    let tool = |owner: &Owner, tool: &str, arguments: Value| {
+        let (owner, call) = (owner.clone(), call(tool, &arguments));
+        async move { text(&message(&actors.asks(&owner, "POST", "/rpc", Some(&call), None).await)) }
+    };
+    let source = "# Skill: theirs\n# Status: Approved\ngo:\n    emit(text=\"x\")\ndefault: go\n";
+    tool(&actors.umbrella, "skill_write", json!({ "name": "theirs", "source": source })).await;
+    let register = |skill: &str, name: &str| json!({ "skill_name": skill, "source": "event", "name": name });
+    let registered = tool(&actors.umbrella, "register_trigger", register("theirs", "their.event")).await;
+    let umbrella = registered["id"].as_str().unwrap_or_else(|| panic!("{registered}")).to_owned();
+    // The first one of acme comes with its skill.
+    let registered = tool(&actors.acme, "register_trigger", register("tide-watch", "tide.turns")).await;
+    let acme = registered["id"].as_str().unwrap_or_else(|| panic!("{registered}")).to_owned();
+    assert!(acme.len() == umbrella.len() && acme > umbrella, "{acme} {umbrella}");
+    KeptTriggers { acme: Name::new(&acme, "trig-9"), umbrella }
+}
+
+/// Both are there and enabled.
+async fn triggers_are_undisturbed(actors: &Actors, kept: &KeptTriggers) {
+    for (owner, id, skill) in
+        [(&actors.acme, &kept.acme.there, "tide-watch"), (&actors.umbrella, &kept.umbrella, "theirs")]
+    {
+        let listed = actors.asks(owner, "POST", "/rpc", Some(&call("list_triggers", &json!({}))), None).await;
+        let listed = text(&message(&listed));
+        let found = listed.as_array().unwrap().iter().find(|trigger| trigger["id"] == id.as_str());
+        let found = found.unwrap_or_else(|| panic!("{id} of {} is not in {listed}", owner.who));
+        assert_eq!((&found["enabled"], &found["skillName"]), (&json!(true), &json!(skill)), "{}", owner.who);
+    }
+}
+
+fn asks(actors: &Actors, data: &Name, trigger: &Name) -> Vec<ToolAsk> {
     let skill = Name::new("tide-watch", "tide-witch");
     let ask = |path, tool, name: &Name, arguments, is_refused| ToolAsk {
         path,
@@ -71,21 +115,14 @@ fn asks(actors: &Actors, data: &Name) -> Vec<ToolAsk> {
             |name| json!({ "skill_name": name, "source": "event", "name": "tide.turns" }),
             is_error,
         ));
-        let trigger = Name::new("trig-1", "trig-9");
         // An agent may not change any trigger, whether it is there or not.
         let is_not_removed = |answer: &Value| is_error(answer) || text(answer)["removed"] == json!(false);
-        asks.push(ask(
-            path,
-            "unregister_trigger",
-            &trigger,
-            |id| json!({ "trigger_id": id }),
-            is_not_removed,
-        ));
+        asks.push(ask(path, "unregister_trigger", trigger, |id| json!({ "trigger_id": id }), is_not_removed));
         let is_null = |answer: &Value| answer["result"]["content"][0]["text"] == "null";
         asks.push(ask(
             path,
             "set_trigger_enabled",
-            &trigger,
+            trigger,
             |id| json!({ "trigger_id": id, "enabled": false }),
             |answer| is_error(answer) || answer["result"]["content"][0]["text"] == "null",
         ));
@@ -146,13 +183,25 @@ pub async fn fill(actors: &Actors, cells: &mut Cells) {
     let entry = call("data_write", &json!({ "content": "the tide of acme" }));
     let written = message(&actors.asks(&actors.acme, "POST", "/mcp", Some(&entry), None).await);
     let data = Name::of_id(text(&written)["id"].as_str().unwrap());
-    for ask in &asks(actors, &data) {
+    let triggers = register_triggers(actors).await;
+    // A run, which counts in the metrics of acme alone.
+    let sent = actors.asks(&actors.acme, "POST", "/v1/events/tide.falls", Some(&json!({})), None).await;
+    assert_eq!(sent.status, 202, "{}", sent.whole());
+    let counted = async {
+        while !ours("health_metrics", json!({})).await.to_string().contains("tide-watch") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, counted).await.expect("the run was not counted");
+    for ask in &asks(actors, &data, &triggers.acme) {
         for owner in actors.other_tenants.iter().chain(&actors.revoked).chain(&actors.unknown) {
             cell(actors, cells, ask, owner).await;
         }
     }
     sessions(actors, cells).await;
     approval(actors, cells).await;
+    triggers_are_undisturbed(actors, &triggers).await;
+    lists_of_others(actors).await;
     // A list, a search and an overwrite by another tenant are about its own things.
     for owner in &actors.other_tenants {
         for (tool, arguments) in [
@@ -172,7 +221,7 @@ pub async fn fill(actors: &Actors, cells: &mut Cells) {
 /// Every listed tool names nothing, writes into the caller's tenant, or has a row.
 async fn every_tool_is_covered(actors: &Actors) {
     let data = Name::new("a", "b");
-    let rows = asks(actors, &data);
+    let rows = asks(actors, &data, &Name::new("a", "b"));
     for path in ["/mcp", "/rpc"] {
         let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
         let listed = message(&actors.asks(&actors.acme, "POST", path, Some(&list), None).await);
@@ -180,6 +229,25 @@ async fn every_tool_is_covered(actors: &Actors) {
             let name = tool["name"].as_str().unwrap();
             let has_row = rows.iter().any(|row| row.path == path && row.tool == name);
             assert!(has_row || OWN.contains(&name), "{path} {name} has no row");
+        }
+    }
+}
+
+/// Tools that name nothing answer another tenant without anything of acme's.
+async fn lists_of_others(actors: &Actors) {
+    let contains = |heard: &RecordedResponse| WORDS_OF_ACME.iter().any(|word| heard.body.contains(word));
+    let tools =
+        ["list_triggers", "health_metrics", "blocked_shell_attempts", "skill_list", "runtime_capabilities"];
+    for tool in tools {
+        let ours = actors.asks(&actors.acme, "POST", "/rpc", Some(&call(tool, &json!({}))), None).await;
+        if ["list_triggers", "health_metrics"].contains(&tool) {
+            assert!(contains(&ours), "{tool} was meant to show something to acme: {}", ours.whole());
+        }
+        for owner in &actors.other_tenants {
+            for path in ["/mcp", "/rpc"] {
+                let heard = actors.asks(owner, "POST", path, Some(&call(tool, &json!({}))), None).await;
+                assert!(!contains(&heard), "{path} {tool} by {}: {}", owner.who, heard.whole());
+            }
         }
     }
 }
