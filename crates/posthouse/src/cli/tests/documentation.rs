@@ -12,16 +12,25 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// Folders that are searched with those below them. The crates have no documents for readers, and `vectors` describes
+/// itself.
+const FOLDERS: [&str; 6] = ["docs", "peers", "bench", "fuzz", "examples", "skillscript"];
+
 /// The Markdown files of the project, with their texts.
 fn documents() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
-    let mut folders = vec![root().join("docs")];
+    let mut folders: Vec<PathBuf> = FOLDERS.map(|folder| root().join(folder)).into();
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
+            match path.is_dir() {
+                // What tests install has documents of others.
+                true if path.ends_with("node_modules") => {}
+                true => folders.push(path),
+                false => files.push(path),
+            }
         }
     }
     for file in files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md")) {
@@ -82,11 +91,28 @@ fn commands(line: &str) -> Vec<Vec<String>> {
         }
     }
     commands.last_mut().unwrap().extend(word);
-    commands
-        .into_iter()
-        .filter(|words| words.first().is_some_and(|program| program == "posthouse"))
-        .map(|words| words[1..].to_vec())
-        .collect()
+    commands.iter().filter_map(|words| of_our_program(words)).collect()
+}
+
+/// The words behind the program's name, if a command runs our program: `posthouse …`, also behind variables, or
+/// `cargo run … -- …`.
+fn of_our_program(words: &[String]) -> Option<Vec<String>> {
+    let is_variable = |word: &String| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_uppercase() || "_0123456789".contains(letter))
+    };
+    let words: Vec<String> = words.iter().skip_while(|word| is_variable(word)).cloned().collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["posthouse", ..] => Some(words[1..].to_vec()),
+        ["cargo", "run", ..] => {
+            let at = words.iter().position(|word| word == "--")?;
+            // An example of the SDK is another program.
+            let is_ours = !words[..at].iter().any(|word| word == "--example");
+            is_ours.then(|| words[at + 1..].to_vec())
+        }
+        _ => None,
+    }
 }
 
 /// Whether the subcommands and options exist. Words that stand for something else (`AGENT`, `…`) are passed over.
@@ -244,8 +270,29 @@ fn commands_of_a_shell_line_are_found() {
         ["agent+create+heron"]
     );
     assert_eq!(found("make | posthouse notify heron -"), ["notify+heron+-"]);
+    assert_eq!(found("POSTHOUSE_LOG__LEVEL=debug X=1 posthouse up"), ["up"]);
+    assert_eq!(found("cargo run --release -- up --port 0  # a server"), ["up+--port+0"]);
+    assert!(found("A=posthouse b posthouse up").is_empty());
+    assert!(found("cargo run --example x -- up").is_empty());
     assert!(found("# posthouse up").is_empty());
     assert!(mentions_what_exists(&["agent".to_owned(), "create|list".to_owned()]).is_ok());
     assert!(mentions_what_exists(&["agent".to_owned(), "dance".to_owned()]).is_err());
     assert!(mentions_what_exists(&["agent".to_owned(), "create".to_owned(), "--shoes".to_owned()]).is_err());
+}
+
+/// Rows of tables and lines of code cannot be broken.
+#[test]
+fn no_line_of_prose_is_longer_than_120_columns() {
+    let mut long = Vec::new();
+    for (file, document) in documents() {
+        let mut in_code = false;
+        for (at, line) in document.lines().enumerate() {
+            if line.trim_start().starts_with("```") {
+                in_code = !in_code;
+            } else if !in_code && !line.starts_with('|') && line.chars().count() > 120 {
+                long.push(format!("{}:{}", file.display(), at + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "longer than 120 columns: {}", long.join(", "));
 }
