@@ -1,5 +1,6 @@
 //! SQL of encrypted values: gateways, credentials, connector secrets and capabilities.
 
+mod capabilities;
 mod capability_uses;
 mod server_keys;
 mod tenant_secrets;
@@ -7,15 +8,12 @@ mod tenant_secrets;
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{
-    ActionId, BotId, CapabilityKind, ConnectorId, EntryId, GatewayId, InstanceId, Platform, SessionKey,
-    TenantId,
+    ActionId, BotId, CapabilityKind, ConnectorId, GatewayId, InstanceId, Platform, SessionKey, TenantId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Sqlite, owner};
-use crate::vault::{
-    CapabilityRecord, GatewayRecord, RedeemedCapability, Sealed, SealedSecret, Uses, VaultRecords,
-};
+use crate::vault::{CapabilityRecord, GatewayRecord, RedeemedCapability, Sealed, SealedSecret, VaultRecords};
 use crate::{Fault, StoreKind};
 
 const GATEWAY: &str =
@@ -105,53 +103,8 @@ impl VaultRecords for Sqlite {
     }
 
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault> {
-        self.write_for(self.tenant_of(&capability.instance), move |db| {
-            if capability.session_keys.is_empty() {
-                // A capability without a session key could never be redeemed.
-                return Ok(());
-            }
-            let uses_left = match capability.uses {
-                Uses::Many => None,
-                Uses::Left(uses) => Some(uses),
-            };
-            db.prepare_cached(
-                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, ends, uses_left, entry, bound)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ?8, ledger_time())",
-            )?
-            .execute(params![
-                capability.tenant.as_str(),
-                capability.instance.as_str(),
-                capability.kind.as_str(),
-                capability.sealed.key_id,
-                capability.sealed.blob,
-                capability.expires.map(Moment::millis),
-                uses_left,
-                capability.entry.as_ref().and_then(EntryId::bytes),
-            ])?;
-            let id = db.last_insert_rowid();
-            let mut held = db.prepare_cached(
-                "SELECT capability FROM capability_keys WHERE instance = ?1 AND session_key = ?2 AND kind = ?3",
-            )?;
-            let mut under = db.prepare_cached(
-                "INSERT INTO capability_keys (instance, session_key, kind, capability) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET capability = excluded.capability",
-            )?;
-            let mut forget = db.prepare_cached(
-                "DELETE FROM capabilities WHERE id = ?1
-                   AND NOT EXISTS (SELECT 1 FROM capability_keys WHERE capability = ?1)",
-            )?;
-            let (instance, kind) = (capability.instance.as_str(), capability.kind.as_str());
-            for key in &capability.session_keys {
-                let older: Option<i64> =
-                    held.query_row([instance, key.as_str(), kind], |row| row.get(0)).optional()?;
-                under.execute(params![instance, key.as_str(), kind, id])?;
-                if let Some(older) = older {
-                    forget.execute([older])?;
-                }
-            }
-            Ok(())
-        })
-        .await
+        self.write_for(self.tenant_of(&capability.instance), move |db| capabilities::bind(db, &capability))
+            .await
     }
 
     async fn redeem(
@@ -165,30 +118,8 @@ impl VaultRecords for Sqlite {
         let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
         let (action, timepiece) = (action.and_then(ActionId::bytes), self.timepiece.clone());
         self.write_for(owner(&tenant), move |db| {
-            let now = timepiece.now().millis();
-            // The use is taken before the call that it is for. Only a call that certainly had no effect gives
-            // it back.
-            let redeemed = db
-                .prepare_cached(
-                    "UPDATE capabilities SET uses_left = uses_left - 1
-                     WHERE id = (SELECT capability FROM capability_keys
-                                 WHERE instance = ?2 AND session_key = ?3 AND kind = ?4)
-                       AND tenant = ?1 AND instance = ?2
-                       AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5 AND ends > ledger_time())
-                     RETURNING id, key_id, blob, entry",
-                )?
-                .query_row(
-                    params![tenant.as_str(), instance.as_str(), key.as_str(), kind.as_str(), now],
-                    |row| Ok((row.get(0)?, sealed(row, 1)?, row.get::<_, Option<[u8; 16]>>(3)?)),
-                )
-                .optional()?;
-            let Some((capability, sealed, entry)) = redeemed else { return Ok(None) };
-            db.prepare_cached(
-                "INSERT INTO capability_uses (tenant, instance, entry, action, kind, at, counted)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time())",
-            )?
-            .execute(params![tenant.as_str(), instance.as_str(), entry, action, kind.as_str(), now])?;
-            Ok(Some(RedeemedCapability { capability, number: db.last_insert_rowid(), sealed }))
+            let by = capabilities::Redeemer { tenant: &tenant, instance: &instance, key: &key, kind: &kind };
+            capabilities::redeem(db, &by, action, timepiece.now())
         })
         .await
     }
@@ -215,26 +146,8 @@ impl VaultRecords for Sqlite {
         kind: &CapabilityKind,
     ) -> Result<(), Fault> {
         let (instance, keys, kind) = (instance.clone(), keys.to_vec(), kind.clone());
-        self.write_for(self.tenant_of(&instance), move |db| {
-            let mut unbind = db.prepare_cached(
-                "DELETE FROM capability_keys WHERE instance = ?1 AND session_key = ?2 AND kind = ?3
-                 RETURNING capability",
-            )?;
-            let mut forget = db.prepare_cached(
-                "DELETE FROM capabilities WHERE id = ?1
-                   AND NOT EXISTS (SELECT 1 FROM capability_keys WHERE capability = ?1)",
-            )?;
-            for key in &keys {
-                let unbound: Option<i64> = unbind
-                    .query_row([instance.as_str(), key.as_str(), kind.as_str()], |row| row.get(0))
-                    .optional()?;
-                if let Some(capability) = unbound {
-                    forget.execute([capability])?;
-                }
-            }
-            Ok(())
-        })
-        .await
+        self.write_for(self.tenant_of(&instance), move |db| capabilities::unbind(db, &instance, &keys, &kind))
+            .await
     }
 
     async fn give_back(&self, tenant: &TenantId, capability: i64) -> Result<(), Fault> {

@@ -204,9 +204,12 @@ fn inputs(target: &Target) -> BTreeMap<String, Vec<u8>> {
         let file = file.unwrap().path();
         found.insert(file.display().to_string(), std::fs::read(&file).unwrap());
     }
-    let vectors = std::env::var_os("POSTHOUSE_VECTORS").map_or_else(|| root().join("vectors"), PathBuf::from);
+    let ours = root().join("vectors");
+    let vectors = std::env::var_os("POSTHOUSE_VECTORS").map_or_else(|| ours.clone(), PathBuf::from);
     for name in target.vectors {
-        let read = std::fs::read(vectors.join(name)).unwrap_or_else(|_| panic!("{name} is missing"));
+        // Some files are specific to this project; other folders may lack them.
+        let read = std::fs::read(vectors.join(name)).or_else(|_| std::fs::read(ours.join(name)));
+        let read = read.unwrap_or_else(|_| panic!("{name} is missing"));
         let vector: Value = serde_json::from_slice(&read).unwrap();
         collect(name, &vector, &mut found);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use skill::footprint;
 
-use crate::recorded::programs;
+use crate::recorded::{is_own_folder, programs};
 
 #[test]
 fn vectors_footprint_of_every_program_is_that_of_the_recorded_operations() {
@@ -22,7 +22,7 @@ fn vectors_footprint_of_every_program_is_that_of_the_recorded_operations() {
         }
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(compared > 250, "{compared}");
+    assert!(!is_own_folder() || compared > 250, "{compared}");
 }
 
 /// The footprint of recorded targets, error blocks included.

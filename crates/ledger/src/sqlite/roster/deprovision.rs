@@ -21,7 +21,7 @@ pub(in crate::sqlite) fn deprovision(
             Ok((row.get::<_, String>(0)?.into(), row.get::<_, String>(1)?.into()))
         })?
         .collect::<rusqlite::Result<_>>()?;
-    // All of them: the relay accepts the tokens of clients and logins too.
+    // All of them: with a client or a login it could provision itself again.
     let gateways = tokens::end_credentials(db, id, &WhichCredentials::All, now)?.gateways;
     let live = claims::live_of(db, id, |_| true)?;
     let places = claims::remove_live(db, live, now)?;

@@ -25,6 +25,11 @@ fn recorded(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap()
 }
 
+/// Whether these are the vectors of this project. Other folders may hold fewer exchanges.
+fn is_own_folder() -> bool {
+    std::env::var_os("POSTHOUSE_VECTORS").is_none()
+}
+
 /// A server whose tenant keeps its skills in a folder.
 fn server() -> (TestServer, ToolClient) {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +169,7 @@ async fn vectors_mcp_wire_are_answered_as_recorded() {
             }
         }
     }
-    assert!(compared > 50, "{compared} compared");
+    assert!(compared > if is_own_folder() { 50 } else { 0 }, "{compared} compared");
     println!("{compared} exchanges compared; by our rule: {OUR_RULE:#?}");
 }
 
@@ -222,7 +227,7 @@ async fn vectors_host_http_of_rpc_and_events_are_answered_as_recorded() {
         assert_eq!(event_answer(&body), event_answer(&case["response"]), "{case}");
     }
     others.dedup();
-    assert!(compared >= 10, "{compared}");
+    assert!(compared >= if is_own_folder() { 10 } else { 1 }, "{compared}");
     println!("not served (5.5): {others:?}");
 }
 
