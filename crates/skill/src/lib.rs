@@ -51,8 +51,8 @@ pub use named_skills::named_skills;
 pub use run::{
     AgentDelivery, ChildTrace, CommandRequest, CutOperation, DeliveredKind, DeliveryOrigin, ErrorClass,
     ErrorRecord, ExchangeAnswer, FallbackRecord, FileEncoding, FileFault, HostFault, InlinedSkill, JsonFault,
-    LoadedSkill, MemoryRefusal, PreparedSkill, ReservedMemory, RunContext, RunError, RunLimits, RunPolicy,
-    RunTrigger, SecretText, SharedList, SharedMemory, SkillHost, SkillLibrary, SkillObject, SkillOutcome,
+    LoadedSkill, MemoryRefusal, PreparedSkill, ReservedMemory, RunContext, RunError, RunLimits, RunMemory,
+    RunPolicy, RunTrigger, SecretText, SharedList, SkillHost, SkillLibrary, SkillObject, SkillOutcome,
     SkillValue, ToolConnector, ToolRequest, TraceMode, TracedOp, TracedRun, UncertainEffect,
     UndeliveredOutput, Variables, lint_errors, run_skill, store_facts,
 };

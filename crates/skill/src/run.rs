@@ -51,7 +51,7 @@ pub use object::SkillObject;
 pub use outcome::{FallbackRecord, SkillOutcome, UncertainEffect, UndeliveredOutput};
 pub use prepare::PreparedSkill;
 pub use run_error::{CutOperation, ErrorClass, ErrorRecord, RunError};
-pub use shared_memory::{MemoryRefusal, ReservedMemory, SharedMemory};
+pub use shared_memory::{MemoryRefusal, ReservedMemory, RunMemory};
 pub use store_check::{lint_errors, store_facts};
 pub use trace::{ChildTrace, TracedOp, TracedRun};
 pub use trace_sampling::TraceMode;

@@ -27,6 +27,7 @@ mod run_secrets;
 mod run_settings;
 mod run_skills;
 mod run_slots;
+mod run_turns;
 mod runs;
 mod skill_runner;
 mod skill_threads;

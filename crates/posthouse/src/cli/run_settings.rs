@@ -70,6 +70,9 @@ pub struct RunSettingsArgs {
     /// Scheduled runs that were missed: run_once or skip
     #[arg(long, value_name = "POLICY")]
     missed_runs: Option<String>,
+    /// Scheduled runs begin up to this many seconds after their time
+    #[arg(long, value_name = "SECONDS")]
+    jitter: Option<u64>,
 }
 
 impl Command {
@@ -112,6 +115,7 @@ impl RunSettingsArgs {
             ("runs_at_once", self.runs_at_once.map(Value::from)),
             ("trace", self.trace.map(Value::from)),
             ("missed_runs", self.missed_runs.map(Value::from)),
+            ("jitter_seconds", self.jitter.map(Value::from)),
         ];
         body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         if body.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::RunLimits;
-use super::shared_memory::SharedMemory;
+use super::shared_memory::RunMemory;
 use super::value::SkillValue;
 
 /// What the operator allows.
@@ -12,7 +12,7 @@ use super::value::SkillValue;
 pub struct RunPolicy {
     pub limits: RunLimits,
     /// The budget that this run shares with others. `None`: only the limits of one run count.
-    pub memory: Option<Arc<dyn SharedMemory>>,
+    pub memory: Option<Arc<dyn RunMemory>>,
     /// Time limit of an operation that sets none, in a skill that sets none.
     pub default_timeout: Duration,
     /// Longest time of a whole run, whatever its skill says.

@@ -10,7 +10,7 @@ use super::run_error::RunError;
 const STEP: usize = 256 * 1024;
 
 /// A budget that several runs share. The host decides who shares it.
-pub trait SharedMemory: fmt::Debug + Send + Sync {
+pub trait RunMemory: fmt::Debug + Send + Sync {
     fn reserve(&self, bytes: usize) -> Result<(), MemoryRefusal>;
     fn release(&self, bytes: usize);
 }
@@ -26,14 +26,14 @@ pub struct MemoryRefusal {
 /// What one running skill has reserved. Dropping it gives the bytes back.
 #[derive(Debug, Default)]
 pub struct ReservedMemory {
-    of: Option<Arc<dyn SharedMemory>>,
+    of: Option<Arc<dyn RunMemory>>,
     reserved: usize,
     /// What the skill needed after the last operation.
     wanted: usize,
 }
 
 impl ReservedMemory {
-    pub fn new(of: Option<Arc<dyn SharedMemory>>) -> Self {
+    pub fn new(of: Option<Arc<dyn RunMemory>>) -> Self {
         Self { of, reserved: 0, wanted: 0 }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use skill::tree::{OpKind, SkillTree};
 use skill::{
-    MemoryRefusal, PreparedSkill, RunContext, RunLimits, RunPolicy, SharedMemory, SkillObject, SkillValue,
+    MemoryRefusal, PreparedSkill, RunContext, RunLimits, RunMemory, RunPolicy, SkillObject, SkillValue,
     run_skill,
 };
 use skill_doubles::drive;
@@ -408,7 +408,7 @@ struct Budget {
     held: AtomicUsize,
 }
 
-impl SharedMemory for Budget {
+impl RunMemory for Budget {
     fn reserve(&self, bytes: usize) -> Result<(), MemoryRefusal> {
         let held = self.held.load(Ordering::Relaxed) + bytes;
         if held > self.limit {
@@ -427,7 +427,7 @@ impl SharedMemory for Budget {
 fn runs_share_a_budget_of_memory_and_give_it_back_with_their_outcome() {
     const MEBIBYTE: usize = 1 << 20;
     let budget = Arc::new(Budget { limit: 4 * MEBIBYTE, held: AtomicUsize::new(0) });
-    let memory: Arc<dyn SharedMemory> = Arc::clone(&budget) as _;
+    let memory: Arc<dyn RunMemory> = Arc::clone(&budget) as _;
     let policy = Arc::new(RunPolicy { memory: Some(memory), ..RunPolicy::default() });
     let context = RunContext { policy, ..RunContext::default() };
     let long = "x".repeat(MEBIBYTE);

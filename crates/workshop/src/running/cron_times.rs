@@ -1,6 +1,10 @@
-//! Times of cron triggers: the next minute that an expression matches, in UTC.
+//! Times of cron triggers: the next minute that an expression matches, in UTC, and the jitter after it.
 
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
 use posthouse_time::Moment;
+use posthouse_wire::TenantId;
 use skill::{CivilMinute, CronFields};
 
 const MINUTE: i64 = 60_000;
@@ -25,6 +29,14 @@ pub fn next_minute(fields: &CronFields, after: Moment) -> Option<Moment> {
         }
     }
     None
+}
+
+/// How long after its time a scheduled run begins. One time has always the same jitter.
+pub fn jitter_of(tenant: &TenantId, job: &str, most_seconds: u64) -> Duration {
+    let hash = digest(&SHA256, format!("jitter {tenant}/{job}").as_bytes());
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash.as_ref()[..8]);
+    Duration::from_millis(u64::from_be_bytes(bytes) % (most_seconds.saturating_mul(1000) + 1))
 }
 
 /// Day, month and weekday of a day that is counted from 1970, at midnight.

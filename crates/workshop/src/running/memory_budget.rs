@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
-use skill::{MemoryRefusal, SharedMemory};
+use skill::{MemoryRefusal, RunMemory};
 
 const OF_THE_TENANT: &str = "what all running skills of the tenant hold together";
 const OF_THE_SERVER: &str = "what all running skills of the server hold together";
@@ -30,12 +30,12 @@ impl MemoryBudget {
         Self { of_a_tenant, of_the_server, held: Arc::default() }
     }
 
-    pub fn of(&self, tenant: &TenantId) -> Arc<dyn SharedMemory> {
+    pub fn of(&self, tenant: &TenantId) -> Arc<dyn RunMemory> {
         Arc::new(TenantMemory { budget: self.clone(), tenant: tenant.clone() })
     }
 }
 
-impl SharedMemory for TenantMemory {
+impl RunMemory for TenantMemory {
     /// The last bytes of the server are for tenants that hold little: a tenant gets more only while it holds at most as
     /// much as is free.
     fn reserve(&self, bytes: usize) -> Result<(), MemoryRefusal> {

@@ -15,6 +15,8 @@ const HIDDEN_VALUE: &str = "[hidden]";
 /// Longest time of a run that an operator may set: a day.
 const LONGEST_RUN: u64 = 24 * 3600;
 const MOST_RUNS: u32 = 1000;
+/// Longest jitter that an operator may set: an hour.
+const LONGEST_JITTER: u64 = 3600;
 
 /// The settings. They may hold secrets, so they are stored sealed and cannot be printed.
 #[derive(Clone, Serialize, Deserialize)]
@@ -39,6 +41,8 @@ pub struct RunSettings {
     /// What happens to a scheduled run whose time passed while the server was down: `run_once` or `skip`. Default
     /// `run_once`.
     pub missed_runs: MissedRuns,
+    /// Scheduled runs begin up to this many seconds after their time, so that not all begin at once. Default 0.
+    pub jitter_seconds: u64,
 }
 
 /// What happens to scheduled runs whose time has passed.
@@ -63,6 +67,7 @@ impl Default for RunSettings {
             runs_at_once: 64,
             trace: "on".to_owned(),
             missed_runs: MissedRuns::RunOnce,
+            jitter_seconds: 0,
         }
     }
 }
@@ -86,6 +91,9 @@ impl RunSettings {
         }
         if !(1..=MOST_RUNS).contains(&self.runs_at_once) {
             return Err(format!("`runs_at_once` must be between 1 and {MOST_RUNS}"));
+        }
+        if self.jitter_seconds > LONGEST_JITTER {
+            return Err(format!("`jitter_seconds` must be at most {LONGEST_JITTER}"));
         }
         self.trace_mode().map(drop).ok_or_else(|| "`trace` must be on, off or a share such as 10%".to_owned())
     }

@@ -22,11 +22,11 @@ use tokio_util::sync::CancellationToken;
 use super::admission::AdmittedSkill;
 use super::agent_messages::AgentMessages;
 use super::memory_budget::MemoryBudget;
-use super::repeatable::is_repeatable;
 use super::run_host::RunHost;
 use super::run_report::{self, RecordedRun, RefusedName, RunRefusal};
 use super::run_skills::RunSkills;
-use super::run_slots::{RunSlot, RunSlots};
+use super::run_slots::RunSlots;
+use super::run_turns::{runs_at_once, too_many_runs};
 use super::skill_threads::{NoTurn, SkillThreads};
 use super::tenant_resources::{TenantResources, TenantRunSetup};
 use crate::fault::Fault;
@@ -43,12 +43,12 @@ pub struct RunParts {
 
 /// Runs skills. A cheap handle to clone.
 #[derive(Clone)]
-pub struct Runs(Arc<RunsInner>);
+pub struct Runs(pub(super) Arc<RunsInner>);
 
-struct RunsInner {
+pub(super) struct RunsInner {
     parts: RunParts,
-    slots: RunSlots,
-    threads: SkillThreads,
+    pub(super) slots: RunSlots,
+    pub(super) threads: SkillThreads,
     memory: MemoryBudget,
     /// Runs that can be cancelled.
     running: Mutex<HashMap<RunId, (TenantId, CancellationToken)>>,
@@ -176,42 +176,6 @@ impl Runs {
             Err(NoTurn::Full) => self.refuse(by, queued, is_mechanical, too_many_runs()).await,
             Err(NoTurn::Broken) => Err(Fault::Io("a run of a skill broke off".to_owned())),
         }
-    }
-
-    /// Does other work on skill texts, such as a check, in the place and the turns of a run.
-    pub async fn in_turn<T: Send + 'static>(
-        &self,
-        tenant: &TenantId,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<Result<T, RunRefusal>, Fault> {
-        let setup = self.resources().of(tenant).await?;
-        let Some(slot) = self.slot(tenant, &setup) else { return Ok(Err(too_many_runs())) };
-        let work = async move {
-            let _slot = slot;
-            work.await
-        };
-        match self.0.threads.run(tenant, work).await {
-            Ok(done) => Ok(Ok(done)),
-            Err(NoTurn::Full) => Ok(Err(too_many_runs())),
-            Err(NoTurn::Broken) => Err(Fault::Io("work on a skill broke off".to_owned())),
-        }
-    }
-
-    /// Whether a stored skill may be run again after a crash. One that cannot be read now may not.
-    pub async fn is_repeatable(&self, by: &Caller, skill: &str) -> Result<bool, Fault> {
-        let (skills, by, skill) = (Arc::clone(self.workshop().skills()), by.clone(), skill.to_owned());
-        let tenant = by.tenant.clone();
-        let looked = self.0.threads.run(&tenant, async move { is_repeatable(&skills, &by, &skill).await });
-        looked.await.unwrap_or(Ok(false))
-    }
-
-    /// The places of running skills.
-    pub(super) fn slots(&self) -> &RunSlots {
-        &self.0.slots
-    }
-
-    fn slot(&self, tenant: &TenantId, setup: &TenantRunSetup) -> Option<RunSlot> {
-        self.0.slots.take(tenant, runs_at_once(setup))
     }
 
     async fn execute_in_turn(
@@ -393,18 +357,6 @@ impl Runs {
             return Ok(true);
         }
         Ok(self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await?)
-    }
-}
-
-fn runs_at_once(setup: &TenantRunSetup) -> usize {
-    usize::try_from(setup.settings.runs_at_once).unwrap_or(usize::MAX)
-}
-
-fn too_many_runs() -> RunRefusal {
-    RunRefusal {
-        class: "TooManyRunsError".into(),
-        message: "the tenant runs too many skills at once; try again later".to_owned(),
-        skill_name: RefusedName::Absent,
     }
 }
 

@@ -39,7 +39,7 @@ pub struct TriggerFollower {
 }
 
 /// The tenants that are followed or pause now, and the turns of both kinds of stores.
-struct Turns {
+struct FollowerTurns {
     under_way: HashSet<TenantId>,
     own: Arc<Semaphore>,
     foreign: Arc<Semaphore>,
@@ -62,7 +62,7 @@ impl TriggerFollower {
         for tenant in self.runs.workshop().skills().tenants().await? {
             self.note(&tenant);
         }
-        let mut turns = Turns {
+        let mut turns = FollowerTurns {
             under_way: HashSet::new(),
             own: Arc::new(Semaphore::new(OWN_AT_ONCE)),
             foreign: Arc::new(Semaphore::new(FOREIGN_AT_ONCE)),
@@ -114,7 +114,7 @@ impl TriggerFollower {
     }
 
     /// The next tenant whose turn is free.
-    fn next(&self, turns: &Turns) -> Option<(TenantId, Moment, OwnedSemaphorePermit)> {
+    fn next(&self, turns: &FollowerTurns) -> Option<(TenantId, Moment, OwnedSemaphorePermit)> {
         let foreign = self.foreign.lock();
         let mut turn = None;
         let (tenant, since) = self.changes().take(|tenant| {

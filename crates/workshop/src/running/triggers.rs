@@ -19,7 +19,7 @@ use posthouse_wire::{ClientId, RunId, TenantId};
 use serde_json::{Map, Value};
 use skill::{CronFields, SkillHeader, Status};
 
-use super::cron_times::next_minute;
+use super::cron_times::{jitter_of, next_minute};
 use super::run_queue::RunQueue;
 use super::run_settings::MissedRuns;
 use super::runs::Runs;
@@ -268,8 +268,10 @@ impl Triggers {
             return Ok(());
         };
         // Each time has an alarm of its own, so that the next one can be set while this one is handled.
-        let job = format!("{}/{}", of.number, at.millis()).into();
-        let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job, at };
+        let job = format!("{}/{}", of.number, at.millis());
+        let jitter = self.runs.resources().settings(tenant).await?.jitter_seconds;
+        let at = at + jitter_of(tenant, &job, jitter);
+        let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job: job.into(), at };
         match self.alarms.set(alarm).await {
             Ok(true) => {}
             Ok(false) => {
@@ -283,7 +285,10 @@ impl Triggers {
     /// Handles a due alarm: queues the run, then sets the next alarm. Both can be repeated.
     async fn fire(&self, arm: &Arm) -> Result<bool, Fault> {
         let (tenant, due) = (&arm.tenant, Moment::from_millis(arm.fire_at.due_ms()));
-        let number = arm.job.as_str().split('/').next().and_then(|number| number.parse::<i64>().ok());
+        let mut job = arm.job.as_str().split('/').map(|part| part.parse::<i64>().ok());
+        let number = job.next().flatten();
+        // The alarm comes after the time by its jitter.
+        let time = job.next().flatten().map_or(due, Moment::from_millis);
         let found = match number {
             Some(number) => self.records.trigger(tenant, number).await?,
             None => None,
@@ -291,20 +296,23 @@ impl Triggers {
         let Some(found) = found.filter(|found| found.enabled) else { return Ok(true) };
         let found = &found;
         let now = self.now();
+        let settings = self.runs.resources().settings(tenant).await?;
+        // Times that passed during the jitter of this one are not missed.
+        let jitter = i64::try_from(settings.jitter_seconds).unwrap_or_default() * 1000;
+        let after = time.max(Moment::from_millis(now.millis() - jitter));
         if !self.is_still_declared(tenant, &found.trigger).await? {
             // The next alarm is set all the same, because the skill may declare it again before the change is followed.
-            self.set_alarm(tenant, found, due.max(now)).await?;
+            self.set_alarm(tenant, found, after).await?;
             self.runs.workshop().skills().changes().note(tenant, now);
             return Ok(true);
         }
         let is_missed = now > due + GRACE;
-        let settings = self.runs.resources().settings(tenant).await?;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
             tracing::warn!(%tenant, skill = found.trigger.skill, "a scheduled run was missed and is skipped");
-        } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), due, None).await? {
+        } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), time, None).await? {
             return Ok(false);
         }
-        self.set_alarm(tenant, found, due.max(now)).await?;
+        self.set_alarm(tenant, found, after).await?;
         Ok(true)
     }
 

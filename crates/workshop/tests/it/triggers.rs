@@ -282,6 +282,21 @@ async fn a_skill_in_a_folder_that_somebody_else_writes_gets_its_cron_times() {
     server.until_skill_ends("tide").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn jitter_delays_scheduled_runs_and_skips_no_time() {
+    let server = SkillServer::open().await;
+    let settings = RunSettings { jitter_seconds: 600, ..RunSettings::default() };
+    server.runner.resources().change_settings(&server.acme, &settings).await.unwrap().unwrap();
+    server.writes("tide", "Approved", "# Triggers: cron: */2 * * * *\n", "emit(text=\"x\")").await;
+    server.starts();
+    let ended = server.until_ended(4).await;
+    let mut minutes = fired_minutes(&ended);
+    minutes.sort_unstable();
+    assert!(minutes.windows(2).all(|pair| pair[1] - pair[0] == 2), "{minutes:?}");
+    let delays = ended.iter().map(|run| run.started.unwrap().millis() - run.run.fired.millis());
+    assert!(delays.max().unwrap() > 30_000, "some run is late by more than a step of the clock");
+}
+
 /// Minutes from the start to the times for which runs were due.
 fn fired_minutes(runs: &[StoredRun]) -> Vec<i64> {
     runs.iter().map(|run| (run.run.fired.millis() - START.millis()) / 60_000).collect()

@@ -1,5 +1,5 @@
-//! Crash test of skills: SIGKILL while events and times start runs. No run that was answered is lost, no run with effects
-//! has them twice, and every receipt leads to the run that sent it.
+//! Crash test of skills: SIGKILL while events and times start runs. No run that was answered is lost, no run with
+//! effects has them twice, and every receipt leads to the run that sent it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
