@@ -9,7 +9,6 @@
 //! - `bot_open_id`, `username`: read from Feishu when the bot is created
 
 mod api;
-mod decrypt;
 mod directory;
 mod egress;
 mod emoji;

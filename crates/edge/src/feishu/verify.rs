@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderName};
 use posthouse_wire::Secret;
 use serde::Deserialize;
 
-use super::decrypt::{BLOCK, decrypt_cbc};
 use super::{ENCRYPT_KEY, VERIFICATION_TOKEN};
 use crate::bots::OpenedBot;
 use crate::platform::{PayloadText, UnverifiedRequest, VerifiedRequest, WebhookRefusal};
+use crate::verification::cbc::{IV, KEY, decrypt_cbc};
 use crate::verification::{WINDOW_SECONDS, check_window, equal, hex_bytes, single_header};
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-lark-signature");
@@ -20,6 +20,8 @@ const NONCE: HeaderName = HeaderName::from_static("x-lark-request-nonce");
 const NOBODYS_KEY: &str = "nobody";
 const BAD_TOKEN: WebhookRefusal = WebhookRefusal::unproven("bad_token");
 const DECRYPT_FAILED: WebhookRefusal = WebhookRefusal::unproven("decrypt_failed");
+/// Padding fills up one AES block.
+const PADDING_BLOCK: usize = 16;
 const NOT_ENCRYPTED: WebhookRefusal = WebhookRefusal::unproven("not_encrypted");
 
 /// The outer object of an encrypted body.
@@ -109,14 +111,14 @@ fn check_signature(headers: &HeaderMap, key: &Secret, body: &[u8]) -> Result<(),
 fn decrypt(key: &Secret, body: &[u8]) -> Result<Vec<u8>, WebhookRefusal> {
     let outer: EncryptedBody<'_> = serde_json::from_slice(body).map_err(|_| NOT_ENCRYPTED)?;
     let mut bytes = STANDARD.decode(&*outer.encrypt).map_err(|_| DECRYPT_FAILED)?;
-    if bytes.len() <= BLOCK {
+    if bytes.len() <= IV {
         return Err(DECRYPT_FAILED);
     }
-    let ciphertext = bytes.split_off(BLOCK);
-    let iv: [u8; BLOCK] = bytes.try_into().map_err(|_| DECRYPT_FAILED)?;
+    let ciphertext = bytes.split_off(IV);
+    let iv: [u8; IV] = bytes.try_into().map_err(|_| DECRYPT_FAILED)?;
     let hash = digest::digest(&digest::SHA256, key.expose().as_bytes());
-    let key: [u8; 32] = hash.as_ref().try_into().map_err(|_| DECRYPT_FAILED)?;
-    decrypt_cbc(&key, &iv, ciphertext, BLOCK).ok_or(DECRYPT_FAILED)
+    let key: [u8; KEY] = hash.as_ref().try_into().map_err(|_| DECRYPT_FAILED)?;
+    decrypt_cbc(&key, iv, ciphertext, PADDING_BLOCK).ok_or(DECRYPT_FAILED)
 }
 
 /// Compares the token of a payload with that of the bot, if the bot has one.

@@ -67,6 +67,23 @@ mod tests {
         }
     }
 
+    /// The first block of NIST SP 800-38A, F.2.6.
+    #[test]
+    fn a_text_without_a_valid_padding_is_refused() {
+        let bytes = |text: &str| hex::decode(text).unwrap();
+        let key =
+            bytes("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4").try_into().unwrap();
+        let start: [u8; IV] = bytes("000102030405060708090a0b0c0d0e0f").try_into().unwrap();
+        let hidden = bytes("f58c4c04d6e5f1ba779eabfb5f7bfbd6");
+        // The text ends in 2a, which is no padding.
+        assert_eq!(decrypt_cbc(&key, start, hidden.clone(), 16), None);
+        // Another vector turns its last byte into 01.
+        let mut padded = start;
+        padded[15] ^= 0x2a ^ 0x01;
+        let text = decrypt_cbc(&key, padded, hidden, 16).unwrap();
+        assert_eq!(hex::encode(text), "6bc1bee22e409f96e93d7e11739317");
+    }
+
     #[test]
     fn anything_else_is_refused() {
         let hidden = encrypt_cbc(&AES_KEY, START, vec![b'x'; 40], 32).unwrap();
