@@ -1,5 +1,5 @@
-//! Bots whose credential Discord, WhatsApp or Twilio does not accept: they are marked, make no more calls, harm no other
-//! bot of the platform, and work again with a new secret.
+//! Bots whose credential Discord, WhatsApp or Twilio does not accept: they are marked, make no more calls, harm no
+//! other bot of the platform, and work again with a new secret.
 
 use std::sync::Arc;
 use std::time::Duration;

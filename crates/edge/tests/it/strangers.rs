@@ -18,11 +18,12 @@ use crate::telegram::test_server::TestServer;
 use crate::vector_checks::{now, payload_cases};
 
 /// What was sent to a platform.
-type Sent = Arc<Mutex<Vec<String>>>;
+type SentBodies = Arc<Mutex<Vec<String>>>;
 
 /// A server that accepts every call of every platform.
-async fn accepting() -> (String, Sent) {
-    let (listener, sent) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Sent::default());
+async fn accepting() -> (String, SentBodies) {
+    let (listener, sent) =
+        (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), SentBodies::default());
     let base = format!("http://{}", listener.local_addr().unwrap());
     let bodies = Arc::clone(&sent);
     let accept = move |body: String| async move {
@@ -114,7 +115,7 @@ struct Outcomes {
 }
 
 /// Plays each payload to a server that does not know its sender.
-async fn play(platform: &Arc<dyn Platform>, base: &str, sent: &Sent) -> Outcomes {
+async fn play(platform: &Arc<dyn Platform>, base: &str, sent: &SentBodies) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for case in cases_of(platform.name()) {
         let what = format!("{}: {}", platform.name(), case["name"]);
