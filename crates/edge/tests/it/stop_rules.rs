@@ -10,13 +10,17 @@ use posthouse_time::Timepiece;
 use relay::StopRule;
 
 /// On Slack an interrupt stalls stock gateways, and a text of a program is never a command. A new platform gets a row.
-const RULES: [(&str, StopRule); 8] = [
+const RULES: [(&str, StopRule); 12] = [
     ("discord", StopRule::InterruptIfTyping),
+    ("feishu", StopRule::InterruptIfTyping),
+    ("matrix", StopRule::InterruptIfTyping),
     ("slack", StopRule::Text),
     ("sms", StopRule::InterruptIfTyping),
     ("telegram", StopRule::InterruptIfTyping),
     ("web", StopRule::Interrupt),
     ("webhook", StopRule::Text),
+    ("wecom", StopRule::InterruptIfTyping),
+    ("wecom_callback", StopRule::InterruptIfTyping),
     ("whatsapp", StopRule::InterruptIfTyping),
     ("whatsapp_cloud", StopRule::InterruptIfTyping),
 ];
