@@ -8,6 +8,7 @@
 mod cases;
 mod discord;
 mod telegram;
+mod wecom;
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -16,6 +16,7 @@ mod skills;
 mod slack;
 mod targets;
 mod webhooks;
+mod wecom;
 mod whatsapp;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +94,21 @@ fn mutated_requests_of_slack_prove_nothing() {
 #[test]
 fn mutated_payloads_of_slack_are_read_without_their_secrets_or_refused() {
     run(&slack::payloads());
+}
+
+#[test]
+fn mutated_callbacks_of_wecom_prove_nothing() {
+    run(&wecom::signatures());
+}
+
+#[test]
+fn mutated_payloads_of_wecom_applications_are_read_without_their_secrets_or_refused() {
+    run(&wecom::app_payloads());
+}
+
+#[test]
+fn mutated_payloads_of_wecom_ai_bots_are_read_without_their_secrets_or_refused() {
+    run(&wecom::bot_payloads());
 }
 
 #[test]

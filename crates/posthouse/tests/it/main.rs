@@ -51,4 +51,5 @@ mod type_names;
 mod unfinished_messages;
 mod upgrade;
 mod webhooks;
+mod wecom;
 mod whatsapp;

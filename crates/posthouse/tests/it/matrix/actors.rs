@@ -136,6 +136,8 @@ pub fn basic(client: &str, secret: &str) -> String {
 /// A bot for SMS over Twilio, and a route for signed webhooks.
 pub const SMS_BOT: &str = "15550100";
 pub const WEBHOOK_BOT: &str = "build";
+/// An AI bot of WeCom with callbacks.
+pub const WECOM_BOT: &str = "AIB1";
 
 /// A bot on WhatsApp.
 pub const WHATSAPP_BOT: &str = "3001";
@@ -214,6 +216,11 @@ impl Actors {
         let token = server.secret_file("webhook-token", "webhook-canary");
         let words = ["bot", "create", "webhook", "--id", WEBHOOK_BOT, "--set", "schemes=bearer"];
         server.does(&[&words[..], &["--bearer-token-file", &token]].concat());
+        let token = server.secret_file("wecom-token", "wecom-canary");
+        let key = server.secret_file("wecom-key", "canary7890123456789012345678901234567890123");
+        let words =
+            ["bot", "create", "wecom", "--open", "--token-file", &token, "--encoding-aes-key-file", &key];
+        server.does(&[&words[..], &["--set", &format!("bot_id={WECOM_BOT}")]].concat());
         let registered = |telegram: &TelegramStandIn| {
             [7001, 8001, 9001, 6001].iter().all(|bot| telegram.webhook_secret(*bot).is_some())
         };

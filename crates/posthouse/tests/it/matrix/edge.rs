@@ -3,7 +3,9 @@
 use serde_json::json;
 use stand_ins::telegram::Injection;
 
-use super::actors::{Actors, DISCORD_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WHATSAPP_BOT};
+use super::actors::{
+    Actors, DISCORD_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WECOM_BOT, WHATSAPP_BOT,
+};
 use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
 use super::{Cells, Name};
 
@@ -37,6 +39,7 @@ fn row(actors: &Actors, method: &str, at: &str) -> Option<DoorRow> {
             };
             let mut probes: Vec<Probe> = bots.map(probe).into();
             probes.extend([signed_notification(actors), signed_form(actors), bearer_webhook(actors)]);
+            probes.push(sealed_callback(actors));
             asks(probes)
         }
         // Telegram has no further doors. Everybody gets the same answer for a bot and for none.
@@ -152,6 +155,16 @@ fn bearer_webhook(actors: &Actors) -> Probe {
     let request =
         |bot: &str| DoorRequest::to(&format!("/door/webhook/{bot}")).json(&json!({ "text": "psst" }));
     Probe::new(&Name::new(WEBHOOK_BOT, "other"), request).refused_to(&all, |heard| heard.status == 401)
+}
+
+/// A callback of WeCom, with the signature of somebody else.
+fn sealed_callback(actors: &Actors) -> Probe {
+    let all = callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours));
+    let request = |bot: &str| {
+        let query = format!("msg_signature={}&timestamp=1765000000&nonce=n", "ab".repeat(20));
+        DoorRequest::to(&format!("/door/wecom/{bot}?{query}")).json(&json!({ "encrypt": "AAAA" }))
+    };
+    Probe::new(&Name::new(WECOM_BOT, "AIB9"), request).refused_to(&all, |heard| heard.status == 401)
 }
 
 /// The handshake of WhatsApp, with a token that is not the bot's.
