@@ -134,6 +134,11 @@ pub const SETTINGS: &[Setting] = &[
         Text,
         "base URL of Discord's HTTP API; can point to a stand-in",
     ),
+    setting(
+        "platforms.feishu.api_base_url",
+        Text,
+        "base URL of the API of Feishu or Lark; can point to a stand-in",
+    ),
     setting("platforms.slack.api_base_url", Text, "base URL of Slack's Web API; can point to a stand-in"),
     setting("platforms.telegram.api_base_url", Text, "base URL of the Bot API; can point to a stand-in"),
     setting("platforms.twilio.api_base_url", Text, "base URL of Twilio's REST API; can point to a stand-in"),
