@@ -227,6 +227,7 @@ impl Config {
         for (name, url) in [
             ("discord", &self.platforms.discord.api_base_url),
             ("matrix", &self.platforms.matrix.api_base_url),
+            ("feishu", &self.platforms.feishu.api_base_url),
             ("slack", &self.platforms.slack.api_base_url),
             ("telegram", &self.platforms.telegram.api_base_url),
             ("twilio", &self.platforms.twilio.api_base_url),

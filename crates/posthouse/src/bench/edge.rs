@@ -7,6 +7,7 @@
 
 mod cases;
 mod discord;
+mod feishu;
 mod telegram;
 mod wecom;
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use stand_ins::{
     discord::{self, DiscordBot, DiscordLimits, DiscordStandIn},
+    feishu::{self, FeishuApp, FeishuLimits, FeishuStandIn},
     harness::{HarnessSettings, StandIn, StandInPlatform},
     slack::{self, SlackApp, SlackLimits, SlackStandIn},
     telegram::{self, StandInBot},
@@ -60,6 +61,19 @@ pub enum Command {
         #[arg(long = "app", value_name = "ID:BOT_TOKEN:APP_TOKEN:SECRET[@NAME]")]
         apps: Vec<SlackApp>,
         /// Enforces rate limits as Slack does
+        #[arg(long)]
+        limits: bool,
+    },
+    /// Plays Feishu and Lark (events, Open API) until interrupted; the first line printed is its base URL
+    #[command(after_help = "The URLs below /_stand-in/ control people, connections and faults, and show \
+        the transcript.\n\nExample:\n  posthouse stand-in feishu --app cli_a1:secret:encrypt-key:token@posty")]
+    Feishu {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// App id, app secret, encrypt key and verification token; can be repeated
+        #[arg(long = "app", value_name = "ID:SECRET:ENCRYPT_KEY:TOKEN[@NAME]")]
+        apps: Vec<FeishuApp>,
+        /// Enforces rate limits as Feishu does
         #[arg(long)]
         limits: bool,
     },
@@ -160,6 +174,12 @@ impl Command {
                 let limits = limits.then(SlackLimits::default);
                 let settings = slack::Settings { harness, apps, limits, ..slack::Settings::default() };
                 run(output, SlackStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::Feishu { listener, apps, limits } => {
+                let harness = listener.harness();
+                let limits = limits.then(FeishuLimits::default);
+                let settings = feishu::Settings { harness, apps, limits, ..feishu::Settings::default() };
+                run(output, FeishuStandIn::start(settings).await.with_context(|| listener.problem())?).await
             }
             Command::WhatsApp { listener, numbers, limits } => {
                 let limits = limits.then(WhatsAppLimits::default);

@@ -57,6 +57,7 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
         "posthouse stand-in discord --bot 1:s@b --limits",
         "posthouse stand-in slack --app A1:xoxb-a:xapp-b:s@b --limits",
+        "posthouse stand-in feishu --app cli_a1:s:k:t@b --limits",
         "posthouse stand-in whatsapp --number 106:t:s:v --limits",
         "posthouse stand-in twilio --account AC1:t:+15550100",
         "posthouse stand-in webhook --listen 127.0.0.1:0",

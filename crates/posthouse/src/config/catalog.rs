@@ -135,6 +135,11 @@ pub const SETTINGS: &[Setting] = &[
         "base URL of Discord's HTTP API; can point to a stand-in",
     ),
     setting(
+        "platforms.feishu.api_base_url",
+        Text,
+        "base URL of the API of Feishu or Lark; can point to a stand-in",
+    ),
+    setting(
         "platforms.matrix.api_base_url",
         Text,
         "base URL of the homeserver of Matrix bots that name none; can point to a stand-in",

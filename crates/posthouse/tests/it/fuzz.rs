@@ -9,6 +9,7 @@
 
 mod buttons;
 mod discord;
+mod feishu;
 mod issuer_tokens;
 mod json_rpc;
 mod mutation;
@@ -84,6 +85,21 @@ fn mutated_requests_of_discord_prove_nothing() {
 #[test]
 fn mutated_payloads_of_discord_are_read_without_their_secrets_or_refused() {
     run(&discord::payloads());
+}
+
+#[test]
+fn mutated_requests_of_feishu_prove_nothing() {
+    run(&feishu::signatures());
+}
+
+#[test]
+fn mutated_payloads_of_feishu_are_read_without_their_secrets_or_refused() {
+    run(&feishu::payloads());
+}
+
+#[test]
+fn mutated_frames_of_feishu_are_read_or_refused() {
+    run(&feishu::frames());
 }
 
 #[test]

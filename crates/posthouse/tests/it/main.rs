@@ -22,6 +22,7 @@ mod cron;
 mod cron_doors;
 mod discord;
 mod doors;
+mod feishu;
 mod fire_tokens;
 mod fuzz;
 mod issuer_tokens;

@@ -67,6 +67,7 @@ pub struct Actors {
     pub telegram: TelegramStandIn,
     /// Kept so that the stand-in runs as long as the actors.
     _discord: stand_ins::discord::DiscordStandIn,
+    _feishu: stand_ins::feishu::FeishuStandIn,
     _slack: stand_ins::slack::SlackStandIn,
     _whatsapp: stand_ins::whatsapp::WhatsAppStandIn,
     _twilio: stand_ins::twilio::TwilioStandIn,
@@ -144,6 +145,8 @@ pub const WHATSAPP_BOT: &str = "3001";
 
 /// A bot of acme on Discord.
 pub const DISCORD_BOT: &str = "4001";
+/// A bot of acme on Feishu.
+pub const FEISHU_BOT: &str = "cli_a1";
 /// A bot of acme on Slack.
 pub const SLACK_BOT: &str = "UBOT1";
 
@@ -161,6 +164,12 @@ impl Actors {
         let discord = stand_ins::discord::DiscordStandIn::start(stand_ins::discord::Settings {
             bots: vec![stand_ins::discord::DiscordBot::new(DISCORD_BOT, "discord.token", "heron")],
             ..stand_ins::discord::Settings::default()
+        })
+        .await
+        .unwrap();
+        let feishu = stand_ins::feishu::FeishuStandIn::start(stand_ins::feishu::Settings {
+            apps: vec![format!("{FEISHU_BOT}:app-canary:encrypt-canary:verify-canary").parse().unwrap()],
+            ..stand_ins::feishu::Settings::default()
         })
         .await
         .unwrap();
@@ -190,6 +199,7 @@ impl Actors {
             ("POSTHOUSE_PLATFORMS__WHATSAPP_CLOUD__API_BASE_URL", &whatsapp.base_url()),
             ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
             ("POSTHOUSE_PLATFORMS__DISCORD__API_BASE_URL", &discord.api_url()),
+            ("POSTHOUSE_PLATFORMS__FEISHU__API_BASE_URL", &feishu.base_url()),
             ("POSTHOUSE_PLATFORMS__SLACK__API_BASE_URL", &slack.api_url()),
             ("POSTHOUSE_PLATFORMS__WEB__PAGE", "true"),
         ]);
@@ -199,6 +209,13 @@ impl Actors {
         make_bot(&server, shared_bot::BOT, "6001:token", &["--mode", "webhook", "--shared"]);
         let token = server.secret_file("token", "discord.token");
         server.does(&["bot", "create", "discord", "--open", "--token-file", &token]);
+        let secret = server.secret_file("feishu-secret", "app-canary");
+        let key = server.secret_file("feishu-key", "encrypt-canary");
+        let token = server.secret_file("feishu-token", "verify-canary");
+        let app = format!("app_id={FEISHU_BOT}");
+        let words = ["bot", "create", "feishu", "--open", "--app-secret-file", &secret, "--set", &app];
+        server
+            .does(&[&words[..], &["--encrypt-key-file", &key, "--verification-token-file", &token]].concat());
         let token = server.secret_file("slack-token", "xoxb-a");
         let secret = server.secret_file("slack-secret", "slack.secret");
         let words =
@@ -342,6 +359,7 @@ impl Actors {
             server,
             telegram,
             _discord: discord,
+            _feishu: feishu,
             _slack: slack,
             _whatsapp: whatsapp,
             _twilio: twilio,

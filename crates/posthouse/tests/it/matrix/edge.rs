@@ -4,7 +4,8 @@ use serde_json::json;
 use stand_ins::telegram::Injection;
 
 use super::actors::{
-    Actors, DISCORD_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WECOM_BOT, WHATSAPP_BOT,
+    Actors, DISCORD_BOT, FEISHU_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WECOM_BOT,
+    WHATSAPP_BOT,
 };
 use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
 use super::{Cells, Name};
@@ -39,7 +40,7 @@ fn row(actors: &Actors, method: &str, at: &str) -> Option<DoorRow> {
             };
             let mut probes: Vec<Probe> = bots.map(probe).into();
             probes.extend([signed_notification(actors), signed_form(actors), bearer_webhook(actors)]);
-            probes.push(sealed_callback(actors));
+            probes.extend([sealed_callback(actors), signed_event(actors)]);
             asks(probes)
         }
         // Telegram has no further doors. Everybody gets the same answer for a bot and for none.
@@ -102,6 +103,35 @@ fn slack_callers(actors: &Actors) -> Vec<WrongCaller> {
     ];
     all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
     all
+}
+
+/// An event of Feishu, with the signature of somebody else, and one that is not encrypted.
+fn signed_event(actors: &Actors) -> Probe {
+    let signed = |by: &'static str, signature: &str| {
+        let now = (posthouse_time::Timepiece::wall().now().millis() / 1000).to_string();
+        WrongCaller::new(
+            by,
+            &[
+                ("x-lark-signature", signature),
+                ("x-lark-request-timestamp", now.as_str()),
+                ("x-lark-request-nonce", "nonce"),
+            ],
+        )
+    };
+    let mut all = vec![
+        signed("a guess", &"ab".repeat(32)),
+        signed("no signature", ""),
+        signed("the encrypt key itself", "encrypt-canary"),
+        WrongCaller::new("only the token inside", &[("x-lark-request-nonce", "nonce")]),
+    ];
+    all.extend(callers(actors.other_tenants.iter().chain(&actors.unknown).chain(&actors.ours)));
+    let request = |bot: &str| {
+        let header =
+            json!({ "event_id": "e1", "event_type": "im.message.receive_v1", "token": "verify-canary" });
+        DoorRequest::to(&format!("/door/feishu/{bot}"))
+            .json(&json!({ "schema": "2.0", "header": header, "event": {} }))
+    };
+    Probe::new(&Name::new(FEISHU_BOT, "cli_a9"), request).refused_to(&all, |heard| heard.status == 401)
 }
 
 /// A notification of WhatsApp, with the signature of somebody else.
