@@ -7,6 +7,7 @@
 
 mod cases;
 mod discord;
+mod matrix;
 mod telegram;
 
 use std::hint::black_box;

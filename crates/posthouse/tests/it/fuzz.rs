@@ -11,6 +11,7 @@ mod buttons;
 mod discord;
 mod issuer_tokens;
 mod json_rpc;
+mod matrix;
 mod mutation;
 mod skills;
 mod slack;
@@ -83,6 +84,16 @@ fn mutated_requests_of_discord_prove_nothing() {
 #[test]
 fn mutated_payloads_of_discord_are_read_without_their_secrets_or_refused() {
     run(&discord::payloads());
+}
+
+#[test]
+fn mutated_requests_of_matrix_prove_nothing() {
+    run(&matrix::tokens());
+}
+
+#[test]
+fn mutated_payloads_of_matrix_are_read_or_refused() {
+    run(&matrix::payloads());
 }
 
 #[test]

@@ -7,12 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use posthouse_time::Moment;
 use serde_json::{Map, Value};
 
-use super::{discord, telegram};
+use super::{discord, matrix, telegram};
 
 /// All cases. A platform has a file of its own beside this one, which builds its bot, its signed delivery and the bare
 /// check of the same proof.
 pub fn all() -> Vec<EdgeCase> {
-    [discord::cases(), telegram::cases()].into_iter().flatten().collect()
+    [discord::cases(), matrix::cases(), telegram::cases()].into_iter().flatten().collect()
 }
 
 /// One delivery of a platform.
