@@ -97,3 +97,16 @@ pub(super) struct MemberContent<'a> {
     #[serde(default)]
     pub is_direct: bool,
 }
+
+/// A member event with the membership before it.
+#[derive(Deserialize)]
+pub(super) struct MemberEventBefore<'a> {
+    #[serde(borrow)]
+    pub unsigned: Option<BeforeMember<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct BeforeMember<'a> {
+    #[serde(borrow)]
+    pub prev_content: Option<MemberContent<'a>>,
+}

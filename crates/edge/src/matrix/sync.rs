@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::api::MatrixCall;
 use super::ids::is_room_id;
 use super::normalize::read_events;
-use super::payload::{MatrixEvent, MemberContent};
+use super::payload::{MatrixEvent, MemberContent, MemberEventBefore};
 use super::{LABEL, Matrix, USER_ID};
 use crate::bots::OpenedBot;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -192,9 +192,16 @@ fn own_membership(bot: &OpenedBot, event: &RawValue) -> Option<String> {
     content.membership.map(|membership| membership.to_string())
 }
 
+/// Whether the bot joined the room by this event. A change of its name is a member event too, but no join.
+fn is_own_join(bot: &OpenedBot, event: &RawValue) -> bool {
+    let before = serde_json::from_str::<MemberEventBefore<'_>>(event.get()).ok();
+    let before = before.and_then(|event| event.unsigned?.prev_content?.membership);
+    before.as_deref() != Some("join") && own_membership(bot, event).as_deref() == Some("join")
+}
+
 /// The events after the one by which the bot joined. What others wrote before it is not for the bot.
 fn since_own_join<'e>(bot: &OpenedBot, events: &'e [Box<RawValue>]) -> Vec<&'e RawValue> {
-    let joined = events.iter().rposition(|event| own_membership(bot, event).as_deref() == Some("join"));
+    let joined = events.iter().rposition(|event| is_own_join(bot, event));
     let from = joined.map_or(0, |joined| joined + 1);
     events[from..].iter().map(|event| &**event).collect()
 }
@@ -211,8 +218,7 @@ async fn complete_timeline(
     let mut from = prev_batch.filter(|_| limited && is_room_id(room));
     for page in 0.. {
         // A room that the bot has just joined has a gap without end.
-        let Some(token) = from.filter(|_| !events.iter().any(|event| own_membership(bot, event).is_some()))
-        else {
+        let Some(token) = from.filter(|_| !events.iter().any(|event| is_own_join(bot, event))) else {
             break;
         };
         if page == MOST_PAGES {

@@ -8,6 +8,7 @@
 mod cases;
 mod discord;
 mod feishu;
+mod matrix;
 mod telegram;
 mod wecom;
 

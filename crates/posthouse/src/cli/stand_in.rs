@@ -9,6 +9,7 @@ use stand_ins::{
     discord::{self, DiscordBot, DiscordLimits, DiscordStandIn},
     feishu::{self, FeishuApp, FeishuLimits, FeishuStandIn},
     harness::{HarnessSettings, StandIn, StandInPlatform},
+    matrix::{self, MatrixAccount, MatrixLimits, MatrixStandIn},
     slack::{self, SlackApp, SlackLimits, SlackStandIn},
     telegram::{self, StandInBot},
     twilio::{self, TwilioAccount, TwilioStandIn},
@@ -46,6 +47,21 @@ pub enum Command {
         #[arg(long = "bot", value_name = "ID:TOKEN[@USERNAME]")]
         bots: Vec<DiscordBot>,
         /// Enforces rate limits as Discord does
+        #[arg(long)]
+        limits: bool,
+    },
+    /// Plays a Matrix homeserver until interrupted; the first line printed is its base URL
+    #[command(
+        after_help = "The URLs below /_stand-in/ control people, the URLs of application services and faults, and show \
+        the transcript.\n\nExample:\n  posthouse stand-in matrix --account @posty:hs.test=as-token=hs-token"
+    )]
+    Matrix {
+        #[command(flatten)]
+        listener: ListenArgs,
+        /// User with a token, and with an hs_token if it is an application service; can be repeated
+        #[arg(long = "account", value_name = "USER=TOKEN[=HS_TOKEN]")]
+        accounts: Vec<MatrixAccount>,
+        /// Enforces rate limits as a homeserver does
         #[arg(long)]
         limits: bool,
     },
@@ -168,6 +184,11 @@ impl Command {
                 let limits = limits.then(DiscordLimits::default);
                 let settings = discord::Settings { harness, bots, limits, ..discord::Settings::default() };
                 run(output, DiscordStandIn::start(settings).await.with_context(|| listener.problem())?).await
+            }
+            Command::Matrix { listener, accounts, limits } => {
+                let limits = limits.then(MatrixLimits::default);
+                let settings = matrix::Settings { harness: listener.harness(), accounts, limits };
+                run(output, MatrixStandIn::start(settings).await.with_context(|| listener.problem())?).await
             }
             Command::Slack { listener, apps, limits } => {
                 let harness = listener.harness();

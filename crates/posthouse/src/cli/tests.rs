@@ -56,6 +56,7 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse backup f",
         "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
         "posthouse stand-in discord --bot 1:s@b --limits",
+        "posthouse stand-in matrix --account @posty:hs.test=a=h --limits",
         "posthouse stand-in slack --app A1:xoxb-a:xapp-b:s@b --limits",
         "posthouse stand-in feishu --app cli_a1:s:k:t@b --limits",
         "posthouse stand-in whatsapp --number 106:t:s:v --limits",

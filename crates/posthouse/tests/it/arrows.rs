@@ -94,7 +94,8 @@ const HOMES: &[(&str, &[&str])] = &[
 /// Names that say nothing; a module with such a name needs a word of the domain.
 const NAMELESS: &[&str] = &["mod", "util", "utils", "common", "core", "misc", "types", "helpers"];
 
-/// Platforms whose names are no English words. `web`, the server's own, is `edge::web::NAME` elsewhere.
+/// Platforms whose names are no English words. `web`, the server's own, is `edge::web::NAME` elsewhere; `matrix` is also
+/// the permission matrix.
 const PLATFORMS: &[&str] = &[
     "telegram",
     "discord",

@@ -12,6 +12,7 @@ mod discord;
 mod feishu;
 mod issuer_tokens;
 mod json_rpc;
+mod matrix;
 mod mutation;
 mod skills;
 mod slack;
@@ -100,6 +101,16 @@ fn mutated_payloads_of_feishu_are_read_without_their_secrets_or_refused() {
 #[test]
 fn mutated_frames_of_feishu_are_read_or_refused() {
     run(&feishu::frames());
+}
+
+#[test]
+fn mutated_requests_of_matrix_prove_nothing() {
+    run(&matrix::tokens());
+}
+
+#[test]
+fn mutated_payloads_of_matrix_are_read_or_refused() {
+    run(&matrix::payloads());
 }
 
 #[test]

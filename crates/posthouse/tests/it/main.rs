@@ -28,6 +28,7 @@ mod fuzz;
 mod issuer_tokens;
 mod key_permissions;
 mod matrix;
+mod matrix_rooms;
 mod post_cli;
 mod post_reading;
 mod receiver;

@@ -71,6 +71,9 @@ impl MatrixPlatform {
                 self.settings.accounts.iter().map(|account| known.hears(&account.user)).collect();
             match (kind, state_key) {
                 ("m.room.member", Some(user)) => {
+                    if let Some((before, _)) = known.members.get(user) {
+                        event["unsigned"]["prev_content"] = json!({ "membership": before });
+                    }
                     let text = |name: &str| event["content"][name].as_str().map(str::to_owned);
                     let shown = text("displayname").unwrap_or_else(|| user.to_owned());
                     known.members.insert(user.to_owned(), (text("membership").unwrap_or_default(), shown));

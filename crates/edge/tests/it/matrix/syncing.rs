@@ -51,6 +51,23 @@ async fn after_a_restart_the_position_continues_and_a_long_gap_is_read_in_pages(
 }
 
 #[tokio::test]
+async fn a_new_name_of_the_bot_hides_no_message_before_it() {
+    let fixture = polling().await;
+    fixture.says(DIRECT, "hello");
+    fixture.hears(&["hello"]).await;
+    fixture.server.edge().close();
+    fixture.says(DIRECT, "before the new name");
+    let renamed = json!({ "membership": "join", "displayname": "Posty the second" });
+    fixture.inject(
+        json!({"do": "event", "room": DIRECT, "kind": "m.room.member", "state_key": POSTY, "from": POSTY,
+        "content": renamed}),
+    );
+    let again = fixture.server.new_edge(&fixture.clock, vec![Arc::new(fixture.matrix.clone())]);
+    tokio::spawn(async move { again.run().await });
+    fixture.hears(&["hello", "before the new name"]).await;
+}
+
+#[tokio::test]
 async fn a_token_that_dies_marks_the_bot_as_dead() {
     let fixture = polling().await;
     fixture.stand_in.revoke(POSTY);

@@ -7,12 +7,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use posthouse_time::Moment;
 use serde_json::{Map, Value};
 
-use super::{discord, feishu, telegram, wecom};
+use super::{discord, feishu, matrix, telegram, wecom};
 
 /// All cases. A platform has a file of its own beside this one, which builds its bot, its signed delivery and the bare
 /// check of the same proof.
 pub fn all() -> Vec<EdgeCase> {
-    [discord::cases(), feishu::cases(), telegram::cases(), wecom::cases()].into_iter().flatten().collect()
+    let cases = [discord::cases(), feishu::cases(), matrix::cases(), telegram::cases(), wecom::cases()];
+    cases.into_iter().flatten().collect()
 }
 
 /// One delivery of a platform.

@@ -68,6 +68,7 @@ pub struct Actors {
     /// Kept so that the stand-in runs as long as the actors.
     _discord: stand_ins::discord::DiscordStandIn,
     _feishu: stand_ins::feishu::FeishuStandIn,
+    _matrix: stand_ins::matrix::MatrixStandIn,
     _slack: stand_ins::slack::SlackStandIn,
     _whatsapp: stand_ins::whatsapp::WhatsAppStandIn,
     _twilio: stand_ins::twilio::TwilioStandIn,
@@ -147,6 +148,8 @@ pub const WHATSAPP_BOT: &str = "3001";
 pub const DISCORD_BOT: &str = "4001";
 /// A bot of acme on Feishu.
 pub const FEISHU_BOT: &str = "cli_a1";
+/// The user of an application service on Matrix.
+pub const MATRIX_BOT: &str = "posty.hs.test";
 /// A bot of acme on Slack.
 pub const SLACK_BOT: &str = "UBOT1";
 
@@ -170,6 +173,12 @@ impl Actors {
         let feishu = stand_ins::feishu::FeishuStandIn::start(stand_ins::feishu::Settings {
             apps: vec![format!("{FEISHU_BOT}:app-canary:encrypt-canary:verify-canary").parse().unwrap()],
             ..stand_ins::feishu::Settings::default()
+        })
+        .await
+        .unwrap();
+        let matrix = stand_ins::matrix::MatrixStandIn::start(stand_ins::matrix::Settings {
+            accounts: vec!["@posty:hs.test=matrix-as-canary=matrix-hs-canary".parse().unwrap()],
+            ..stand_ins::matrix::Settings::default()
         })
         .await
         .unwrap();
@@ -200,6 +209,7 @@ impl Actors {
             ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
             ("POSTHOUSE_PLATFORMS__DISCORD__API_BASE_URL", &discord.api_url()),
             ("POSTHOUSE_PLATFORMS__FEISHU__API_BASE_URL", &feishu.base_url()),
+            ("POSTHOUSE_PLATFORMS__MATRIX__API_BASE_URL", &matrix.base_url()),
             ("POSTHOUSE_PLATFORMS__SLACK__API_BASE_URL", &slack.api_url()),
             ("POSTHOUSE_PLATFORMS__WEB__PAGE", "true"),
         ]);
@@ -221,6 +231,18 @@ impl Actors {
         let words =
             ["bot", "create", "slack", "--open", "--token-file", &token, "--signing-secret-file", &secret];
         server.does(&words);
+        let token = server.secret_file("matrix-token", "matrix-as-canary");
+        let secret = server.secret_file("matrix-secret", "matrix-hs-canary");
+        server.does(&[
+            "bot",
+            "create",
+            "matrix",
+            "--open",
+            "--token-file",
+            &token,
+            "--hs-token-file",
+            &secret,
+        ]);
         let token = server.secret_file("whatsapp-token", "whatsapp-token-1");
         let secret = server.secret_file("whatsapp-secret", "app-canary");
         let words = ["bot", "create", "whatsapp_cloud", "--open", "--token-file", &token];
@@ -360,6 +382,7 @@ impl Actors {
             telegram,
             _discord: discord,
             _feishu: feishu,
+            _matrix: matrix,
             _slack: slack,
             _whatsapp: whatsapp,
             _twilio: twilio,

@@ -4,8 +4,8 @@ use serde_json::json;
 use stand_ins::telegram::Injection;
 
 use super::actors::{
-    Actors, DISCORD_BOT, FEISHU_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT, WECOM_BOT,
-    WHATSAPP_BOT,
+    Actors, DISCORD_BOT, FEISHU_BOT, MATRIX_BOT, RecordedResponse, SLACK_BOT, SMS_BOT, WEBHOOK_BOT,
+    WECOM_BOT, WHATSAPP_BOT,
 };
 use super::doors::{self, DoorRequest, DoorRow, Probe, WrongCaller, asks, callers};
 use super::{Cells, Name};
@@ -79,6 +79,10 @@ fn row(actors: &Actors, method: &str, at: &str) -> Option<DoorRow> {
                 probe.refused_to(&all, |heard| heard.status == 401),
                 no_door(actors, "/events", |heard| heard.status == 404),
             ])
+        }
+        ("PUT", "/door/{platform}/{bot}/{*door}") => {
+            let [wrong, without] = transaction(actors);
+            asks([no_door(actors, "/events", |heard| heard.status == 404), wrong, without])
         }
         (_, "/door/{platform}/{bot}/{*door}") => {
             asks([no_door(actors, "/events", |heard| heard.status == 404)])
@@ -205,6 +209,31 @@ fn handshake(actors: &Actors) -> Probe {
         DoorRequest::to(&format!("/door/whatsapp_cloud/{bot}?{query}"))
     };
     Probe::new(&Name::new(WHATSAPP_BOT, "3009"), request).refused_to(&all, |heard| heard.status == 403)
+}
+
+/// A transaction of a homeserver, with the token of somebody else, or without one. A bot that does not exist answers
+/// alike.
+fn transaction(actors: &Actors) -> [Probe; 2] {
+    let guesses = [
+        WrongCaller::bearer("a guess", "guess"),
+        WrongCaller::bearer("the as_token", "matrix-as-canary"),
+        WrongCaller::bearer("the secret of another platform", &actors.removed_bot_secret),
+    ];
+    let bots = Name::new(MATRIX_BOT, "nobody.hs.test");
+    let request = |bot: &str| {
+        let message = json!({ "type": "m.room.message", "event_id": "$1", "room_id": "!r", "sender": "@eve:hs.test",
+            "content": { "msgtype": "m.text", "body": "psst" } });
+        DoorRequest::to(&format!("/door/matrix/{bot}/_matrix/app/v1/transactions/1"))
+            .json(&json!({ "events": [message] }))
+    };
+    let without = [
+        WrongCaller::new("no token", &[]),
+        WrongCaller::new("another scheme", &[("authorization", "Basic x")]),
+    ];
+    [
+        Probe::new(&bots, request).refused_to(&guesses, |heard| heard.status == 403),
+        Probe::new(&bots, request).refused_to(&without, |heard| heard.status == 401),
+    ]
 }
 
 fn no_door(actors: &Actors, door: &'static str, refused: fn(&RecordedResponse) -> bool) -> Probe {
