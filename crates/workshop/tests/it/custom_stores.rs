@@ -202,3 +202,8 @@ async fn a_type_that_a_build_registers_is_the_store_of_a_tenant() {
 async fn a_type_passes_the_suite_of_skill_stores() {
     crate::conformance::passes(|clock| workshop::BackendStore::new(MemoryBackend::default(), clock)).await;
 }
+
+#[tokio::test]
+async fn a_type_passes_the_suite_of_data_stores() {
+    crate::data_conformance::passes(|_| std::sync::Arc::new(MemoryData::default())).await;
+}

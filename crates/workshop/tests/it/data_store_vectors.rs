@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use workshop::{DataAnswer, DataBridge, DataStore, QueryFilters};
 
 use crate::data_stores::{DataFixture, map};
-use crate::recorded::{contract, list, text};
+use crate::recorded::{contract, is_own_folder, list, text};
 
 /// Steps at which the server's own store follows our rule, with the section that names it.
 const OWN_BY_OUR_RULE: &[(usize, &str)] = &[
@@ -32,7 +32,9 @@ async fn vectors_data_store_ledger() {
 async fn runs(store: &Arc<dyn DataStore>, by_our_rule: &[(usize, &str)]) {
     let recorded = contract("data-store.json");
     let steps = list(&recorded["steps"]);
-    assert_eq!(steps.len(), 31);
+    if is_own_folder() {
+        assert_eq!(steps.len(), 31);
+    }
     let bridge = DataBridge::new(Arc::clone(store));
     let mut ids: HashMap<String, String> = HashMap::new();
     for (number, step) in steps.iter().enumerate() {

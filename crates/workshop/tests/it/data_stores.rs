@@ -1,4 +1,5 @@
-//! One suite for both data stores, and what only the server's own store does.
+//! What the server's own data store and a file of the reference runtime do beyond the suite of all data stores, and what
+//! only the server's own does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,19 +66,6 @@ pub async fn asks(store: &Arc<dyn DataStore>, arguments: Value) -> Result<Vec<Po
 
 pub async fn finds(store: &Arc<dyn DataStore>, arguments: Value) -> Vec<String> {
     asks(store, arguments).await.unwrap().into_iter().map(|found| found.id).collect()
-}
-
-#[tokio::test]
-async fn a_miss_is_nothing_and_never_a_refusal() {
-    let data = DataFixture::open().await;
-    for store in data.both() {
-        for id in ["nope", "", "dat_00000000000000000000000000000000", "../x", "\0"] {
-            assert_eq!(store.get(id).await.unwrap().unwrap(), None);
-        }
-        for query in ["nothing", "", " ", "raw:nothing"] {
-            assert_eq!(finds(&store, json!({"query": query})).await, [""; 0]);
-        }
-    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod conformance;
 mod connectors_vectors;
 mod contract_files;
 mod custom_stores;
+mod data_conformance;
 mod data_routes;
 mod data_store_vectors;
 mod data_stores;

@@ -16,6 +16,11 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// Whether these are the vectors of this project. Other folders may hold more or fewer steps.
+pub fn is_own_folder() -> bool {
+    std::env::var_os("POSTHOUSE_VECTORS").is_none()
+}
+
 /// The names of all contract files.
 pub fn contract_files() -> Vec<String> {
     let entries = fs::read_dir(folder().join("contracts")).unwrap();
