@@ -3,13 +3,14 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use edge::platform::Platform;
+use ledger::PrincipalPolicy;
 use posthouse_time::Timepiece;
 use posthouse_wire::MessageType;
 use serde_json::json;
 use stand_ins::feishu::{FeishuSocketOrder, Settings};
 use stand_ins::harness::RowFilter;
 
-use super::actors::{APP, Feed, Fixture, GROUP, LONG, open, open_with};
+use super::actors::{APP, DIRECT, Feed, Fixture, GROUP, LONG, open, open_with};
 
 async fn connected(fixture: &Fixture, connections: usize) {
     let met = fixture.stand_in.until(LONG, |_| fixture.rows("connected").len() == connections).await;
@@ -102,4 +103,18 @@ async fn a_cut_connection_is_opened_again_and_strange_frames_are_skipped() {
     fixture.says("after");
     fixture.hears(&["before", "after"]).await;
     feed.stop().await;
+}
+
+#[tokio::test]
+async fn a_stranger_reaches_nobody_and_gets_a_pairing_code() {
+    let fixture = open().await;
+    let (access, bot) = (fixture.server.access(), fixture.bot.bot_ref());
+    access.set_policy(&bot, PrincipalPolicy::AllowList).await.unwrap();
+    fixture.says("let me in");
+    let sent = fixture.stand_in.wait(&RowFilter::sent(DIRECT), 1, LONG).await.expect("a pairing code");
+    let pending = access.pairings(Some(&bot)).await.unwrap();
+    assert!(sent[0].text.as_ref().unwrap().contains(&pending[0].code), "{sent:?}");
+    access.set_policy(&bot, PrincipalPolicy::Any).await.unwrap();
+    fixture.says("the door is open");
+    fixture.hears(&["the door is open"]).await;
 }

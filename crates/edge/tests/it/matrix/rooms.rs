@@ -2,6 +2,7 @@
 
 use edge::DeliveryResult;
 use edge::platform::Platform;
+use ledger::PrincipalPolicy;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, MessageType};
 use serde_json::{Value, json};
@@ -192,4 +193,18 @@ async fn a_token_that_is_not_known_anymore_is_reported() {
         });
     assert!(doubted.is_ok());
     assert!(error(&outcome).contains("unauthorized"));
+}
+
+#[tokio::test]
+async fn a_stranger_reaches_nobody_and_gets_a_pairing_code() {
+    let fixture = open().await;
+    let (access, bot) = (fixture.server.access(), fixture.bot.bot_ref());
+    access.set_policy(&bot, PrincipalPolicy::AllowList).await.unwrap();
+    fixture.says(DIRECT, "let me in");
+    let sent = fixture.stand_in.wait(&RowFilter::sent(DIRECT), 1, LONG).await.expect("a pairing code");
+    let pending = access.pairings(Some(&bot)).await.unwrap();
+    assert!(sent[0].text.as_ref().unwrap().contains(&pending[0].code), "{sent:?}");
+    access.set_policy(&bot, PrincipalPolicy::Any).await.unwrap();
+    fixture.says(DIRECT, "the door is open");
+    fixture.hears(&["the door is open"]).await;
 }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use edge::platform::{BotTrouble, Platform};
 use edge::wecom::WeComProduct;
+use ledger::PrincipalPolicy;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Outcome, Secret};
 use serde_json::json;
+use stand_ins::harness::RowFilter;
 use stand_ins::wecom::WeComSocketOrder;
 
 use super::actors::{AI_BOT, Feed, Fixture, LONG, error, follow_up, open, send};
@@ -137,4 +139,19 @@ async fn the_secret_is_checked_without_ending_an_open_connection() {
     assert!(matches!(refused, BotTrouble::CredentialRefused(_)), "{refused}");
     let order = fixture.order(follow_up("agent:main:wecom:dm:ana", "wecom.response_url", "x"));
     assert_eq!(fixture.follows_up(order).await, Outcome::no_capability());
+}
+
+#[tokio::test]
+async fn a_stranger_reaches_nobody_and_gets_a_pairing_code() {
+    let (fixture, feed) = open_connection(Timepiece::wall()).await;
+    let (access, bot) = (fixture.server.access(), fixture.bot.bot_ref());
+    access.set_policy(&bot, PrincipalPolicy::AllowList).await.unwrap();
+    fixture.says("let me in");
+    let sent = fixture.stand_in.wait(&RowFilter::sent("ana"), 1, LONG).await.expect("a pairing code");
+    let pending = access.pairings(Some(&bot)).await.unwrap();
+    assert!(sent[0].text.as_ref().unwrap().contains(&pending[0].code), "{sent:?}");
+    access.set_policy(&bot, PrincipalPolicy::Any).await.unwrap();
+    fixture.says("the door is open");
+    fixture.hears(&["the door is open"]).await;
+    feed.stop().await;
 }
