@@ -15,7 +15,7 @@ use crate::platform::StoredMedia;
 use crate::platform_calls::CallFailure;
 
 #[derive(Deserialize)]
-struct UploadedFile {
+struct UploadedContent {
     content_uri: String,
 }
 
@@ -52,7 +52,7 @@ impl Matrix {
         let call = MatrixCall::new(Method::POST, "POST upload", &["media", "v3", "upload"])
             .with_query("filename", media.record.filename.clone())
             .with_file(media);
-        let uploaded: UploadedFile = self.call(bot, call, limit).await?;
+        let uploaded: UploadedContent = self.call(bot, call, limit).await?;
         match media_parts(&uploaded.content_uri) {
             Some(_) => Ok(uploaded.content_uri),
             None => Err(CallFailure::Lost),

@@ -77,7 +77,7 @@ pub(super) fn read_events(
         let named = event.as_ref().and_then(|event| room.or(event.room_id.as_deref()));
         match (&event, named.filter(|room| is_room_id(room))) {
             (Some(event), Some(room)) => {
-                EventReader { matrix, bot, room, verified, event }.read(&mut reading);
+                RoomEventReader { matrix, bot, room, verified, event }.read(&mut reading);
             }
             _ => reading.ignored.push(UNREADABLE),
         }
@@ -86,7 +86,7 @@ pub(super) fn read_events(
 }
 
 /// One event with what is known about it.
-struct EventReader<'a> {
+struct RoomEventReader<'a> {
     matrix: &'a Matrix,
     bot: &'a OpenedBot,
     room: &'a str,
@@ -94,7 +94,7 @@ struct EventReader<'a> {
     event: &'a MatrixEvent<'a>,
 }
 
-impl EventReader<'_> {
+impl RoomEventReader<'_> {
     fn read(&self, into: &mut Reading) {
         let rooms = &self.matrix.rooms;
         let reason = match &*self.event.kind {

@@ -22,7 +22,7 @@ struct TokenOwner {
 }
 
 #[derive(Deserialize)]
-struct UserProfile {
+struct MatrixProfile {
     displayname: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn check_credentials(matrix: &Matrix, draft: &OpenedBot) -> Res
     settings.insert(USER_ID.to_owned(), Value::String(user.clone()));
     let call = MatrixCall::new(Method::GET, "GET profile", &["client", "v3", "profile", &user]).by_service();
     // A user without a profile has no name.
-    if let Ok(UserProfile { displayname: Some(name) }) = matrix.call(draft, call, TIME_LIMIT).await {
+    if let Ok(MatrixProfile { displayname: Some(name) }) = matrix.call(draft, call, TIME_LIMIT).await {
         settings.insert(DISPLAY_NAME.to_owned(), Value::String(name));
     }
     Ok(PlatformBot { id: bot_id(&user), settings })

@@ -32,12 +32,16 @@ fn chunks(text: &str) -> Vec<String> {
 async fn a_long_text_leaves_the_async_workers_while_it_is_split() {
     let (split_limits, bot) = (SplitLimits::default(), BotId::from("7001"));
     let text = LONG_LINE.repeat(2_000);
-    let mut split = std::pin::pin!(split_limits.run(&bot, &text, chunks));
-    assert!(split.as_mut().now_or_never().is_none(), "it is split on the worker that asks for it");
-    // This test has one worker, which is free meanwhile.
-    let short = split_limits.run(&BotId::from("7002"), "short", chunks).now_or_never();
-    assert_eq!(short, Some(vec!["short".to_owned()]));
-    let together = split.await.concat();
+    // This test has one worker, which runs the test itself.
+    let worker = Some(std::thread::current().id());
+    let thread = |_: &str| Some(std::thread::current().id());
+    assert_ne!(
+        split_limits.run(&bot, &text, thread).await,
+        worker,
+        "it is split on the worker that asks for it"
+    );
+    assert_eq!(split_limits.run(&bot, "short", thread).await, worker);
+    let together = split_limits.run(&bot, &text, chunks).await.concat();
     assert_eq!(together.matches("answer").count(), 2_000);
 }
 

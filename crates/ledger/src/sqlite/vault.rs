@@ -118,7 +118,12 @@ impl VaultRecords for Sqlite {
         let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
         let (action, timepiece) = (action.and_then(ActionId::bytes), self.timepiece.clone());
         self.write_for(owner(&tenant), move |db| {
-            let by = capabilities::Redeemer { tenant: &tenant, instance: &instance, key: &key, kind: &kind };
+            let by = capabilities::CapabilityHolder {
+                tenant: &tenant,
+                instance: &instance,
+                key: &key,
+                kind: &kind,
+            };
             capabilities::redeem(db, &by, action, timepiece.now())
         })
         .await

@@ -154,6 +154,8 @@ async fn ai_bots_talk_by_callback_and_over_the_long_connection() {
     assert!(!heron.asks("wecom", "AIB1", url()).await.success, "another agent's");
     assert!(otter.asks("wecom", "AIB2", url()).await.success);
     assert!(!otter.asks("wecom", "AIB2", url()).await.success, "spent");
+    injects(&wecom, "AIB2", json!({ "do": "message", "text": "in private" }));
+    assert_eq!(otter.hears().await.event.text, "in private");
     let option = |id: &str| PromptOption { id: id.into(), label: id.to_owned(), style: None };
     let prompt = Action::Prompt {
         chat_id: "ana".into(),

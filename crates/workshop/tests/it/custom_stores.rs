@@ -8,8 +8,9 @@ use ledger::SkillSettingsChange;
 use serde_json::{Map, Value, json};
 use workshop::{
     BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendWrite, Curated, CustomStores,
-    DataAnswer, DataFeatures, DataStore, DataWrite, PortableData, QueryFilters, SkillBackend, SkillMeta,
-    SkillPage, SkillText, SkillWrite, StoreFeatures, StoreManifest, VersionInfo, WriteRules, WrittenData,
+    DataAnswer, DataFeatures, DataRefusal, DataRefusalReason, DataStore, DataWrite, PortableData,
+    QueryFilters, SkillBackend, SkillMeta, SkillPage, SkillText, SkillWrite, StoreFeatures, StoreManifest,
+    VersionInfo, WriteRules, WrittenData,
 };
 
 use crate::fixtures::granted;
@@ -134,6 +135,10 @@ impl DataStore for MemoryData {
     }
 
     async fn query(&self, filters: &QueryFilters) -> DataAnswer<Vec<PortableData>> {
+        if filters.mode != "fts" {
+            let reason = DataRefusalReason::UnsupportedMode { mode: filters.mode.clone() };
+            return Ok(Err(DataRefusal { implementation: self.implementation(), reason }));
+        }
         let entries = self.0.lock().unwrap();
         let fits =
             |entry: &&PortableData| entry.detail.as_ref().is_some_and(|text| text.contains(&filters.query));

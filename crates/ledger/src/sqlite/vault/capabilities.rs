@@ -8,7 +8,7 @@ use super::sealed;
 use crate::vault::{CapabilityRecord, RedeemedCapability, Uses};
 
 /// Whose capability is redeemed, and which.
-pub(super) struct Redeemer<'a> {
+pub(super) struct CapabilityHolder<'a> {
     pub tenant: &'a TenantId,
     pub instance: &'a InstanceId,
     pub key: &'a SessionKey,
@@ -65,7 +65,7 @@ pub(super) fn bind(db: &Connection, capability: &CapabilityRecord) -> rusqlite::
 /// Takes one use and records it.
 pub(super) fn redeem(
     db: &Connection,
-    by: &Redeemer<'_>,
+    by: &CapabilityHolder<'_>,
     action: Option<[u8; 16]>,
     now: Moment,
 ) -> rusqlite::Result<Option<RedeemedCapability>> {

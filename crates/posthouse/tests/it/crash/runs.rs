@@ -85,7 +85,7 @@ async fn no_run_that_was_answered_is_lost_and_none_acts_twice_whenever_the_serve
     let runs = ended_runs(&client).await;
     let mut findings = Vec::new();
     let ids: HashSet<&str> = runs.iter().map(|run| run["id"].as_str().unwrap()).collect();
-    let answered = answered.lock();
+    let answered = std::mem::take(&mut *answered.lock());
     findings.extend(
         answered
             .iter()

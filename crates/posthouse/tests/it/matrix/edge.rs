@@ -219,7 +219,7 @@ fn transaction(actors: &Actors) -> [Probe; 2] {
         WrongCaller::bearer("the as_token", "matrix-as-canary"),
         WrongCaller::bearer("the secret of another platform", &actors.removed_bot_secret),
     ];
-    let bots = Name::new(MATRIX_BOT, "nobody.hs.test");
+    let bots = Name::new(MATRIX_BOT, "noone.hs.test");
     let request = |bot: &str| {
         let message = json!({ "type": "m.room.message", "event_id": "$1", "room_id": "!r", "sender": "@eve:hs.test",
             "content": { "msgtype": "m.text", "body": "psst" } });
