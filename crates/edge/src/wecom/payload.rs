@@ -106,4 +106,7 @@ pub(super) struct CallbackEvent<'a> {
 pub(super) struct CardEvent<'a> {
     #[serde(borrow, alias = "eventkey", alias = "EventKey")]
     pub event_key: Text<'a>,
+    /// The id of the card.
+    #[serde(borrow, alias = "taskid", alias = "TaskId")]
+    pub task_id: Text<'a>,
 }

@@ -166,8 +166,8 @@ async fn ai_bots_talk_by_callback_and_over_the_long_connection() {
         reply_to: None,
         metadata: Metadata::default(),
     };
-    assert!(otter.asks("wecom", "AIB2", prompt).await.success);
-    injects(&wecom, "AIB2", json!({ "do": "press", "key": "hp1:p1:b" }));
+    let card = otter.asks("wecom", "AIB2", prompt).await.message_id.unwrap();
+    injects(&wecom, "AIB2", json!({ "do": "press", "key": "hp1:p1:b", "card": card }));
     assert_eq!(otter.hears().await.event.prompt_response.unwrap().option_id, "b");
     // Another program connects as the bot. The operator sees it, and the server does not take the connection back.
     assert_eq!(wecom.order("AIB2", WeComSocketOrder::Displace), 1);

@@ -50,6 +50,9 @@ pub enum WeComInjection {
     Press {
         /// Key of the button.
         key: String,
+        /// The `task_id` of the card. Default: that of no card.
+        #[serde(default)]
+        card: Option<String>,
         /// Who. Default `ana`.
         #[serde(default = "ana")]
         user: String,
@@ -114,15 +117,16 @@ impl WeComPlatform {
                 );
                 (user, "image", fields, String::new())
             }
-            WeComInjection::Press { key, user, menu, .. } => {
+            WeComInjection::Press { key, card, user, menu, .. } => {
                 let fields = if menu {
                     format!("<Event><![CDATA[click]]></Event><EventKey><![CDATA[{key}]]></EventKey>")
                 } else {
                     let code = format!("response-code-{number}");
                     self.world.lock().codes.insert(code.clone(), app.account());
+                    let card = card.unwrap_or_else(|| format!("task{number}"));
                     format!(
                         "<Event><![CDATA[template_card_event]]></Event><EventKey><![CDATA[{key}]]></EventKey>\
-                         <TaskId><![CDATA[task{number}]]></TaskId><CardType><![CDATA[button_interaction]]></CardType>\
+                         <TaskId><![CDATA[{card}]]></TaskId><CardType><![CDATA[button_interaction]]></CardType>\
                          <ResponseCode><![CDATA[{code}]]></ResponseCode>"
                     )
                 };
@@ -165,11 +169,15 @@ impl WeComPlatform {
                 event["image"] = json!({"url": url, "aeskey": bot.aes_key});
                 (user, None, String::new())
             }
-            WeComInjection::Press { key, user, .. } => {
+            WeComInjection::Press { key, card, user, .. } => {
                 event["msgtype"] = json!("event");
                 event["event"] = json!({
                     "eventtype": "template_card_event",
-                    "template_card_event": {"card_type": "button_interaction", "event_key": key},
+                    "template_card_event": {
+                        "card_type": "button_interaction",
+                        "event_key": key,
+                        "task_id": card.unwrap_or_else(|| format!("task{number}")),
+                    },
                 });
                 (user, None, key)
             }

@@ -109,6 +109,8 @@ impl AppCalls<'_> {
             body["enable_duplicate_check"] = 1.into();
             body["duplicate_check_interval"] = SAME_MESSAGE_SECONDS.into();
         }
+        // The id of a card stands for its message, so that a press is recognised as the answer.
+        let card = body["template_card"]["task_id"].as_str().map(str::to_owned);
         let call = WeComCall::post("message/send", body).for_tenant(&self.tenant);
         let (wecom, bot) = (self.wecom, self.bot);
         let sent: AppMessageSent =
@@ -117,10 +119,11 @@ impl AppCalls<'_> {
             let words = "chat not found: the person does not exist or cannot see the application".to_owned();
             return Err(CallFailure::Refused(CallRefusal::new(RefusalKind::Gone, 81_013, words)));
         }
+        let id = card.unwrap_or(sent.msgid);
         if let Some(code) = sent.response_code.filter(|code| !code.is_empty()) {
-            wecom.cards.note(&bot.id, &sent.msgid, Secret::new(code));
+            wecom.cards.note(&bot.id, &id, Secret::new(code));
         }
-        Ok(sent.msgid.as_str().into())
+        Ok(id.as_str().into())
     }
 
     /// Sends the question. The buttons are below its last message, which the outcome names.

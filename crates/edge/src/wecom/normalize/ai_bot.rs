@@ -121,6 +121,10 @@ fn arrival(
         references.push(reference);
     }
     let press = said.is_press.then(|| PromptToken::decode(&event.text)).flatten();
+    if press.is_some() {
+        // A prompt is found by its card.
+        event.reply_to_message_id = said.card.as_deref().map(Into::into);
+    }
     let url = callback.response_url.as_deref().filter(|url| !url.is_empty());
     let url = url.map(|url| CapturedCapability {
         kind: RESPONSE_URL.into(),
@@ -143,6 +147,8 @@ struct BotWords {
     message_type: MessageType,
     files: Vec<(&'static str, Option<&'static str>, BotFile)>,
     is_press: bool,
+    /// The id of the card whose button was pressed.
+    card: Option<String>,
 }
 
 /// What a callback says to the agent.
@@ -154,11 +160,13 @@ fn said(callback: &BotCallback<'_>) -> Result<BotWords, &'static str> {
             message_type: MessageType::Text,
             files: Vec::new(),
             is_press: false,
+            card: None,
         })
     };
     let one = |message_type, kind, mime, file: &Option<CallbackFile<'_>>| {
         let file = file.as_ref().and_then(file_of).ok_or("unreadable")?;
-        Ok(BotWords { text: String::new(), message_type, files: vec![(kind, mime, file)], is_press: false })
+        let (text, files) = (String::new(), vec![(kind, mime, file)]);
+        Ok(BotWords { text, message_type, files, is_press: false, card: None })
     };
     match callback.msgtype.as_deref().unwrap_or_default() {
         "text" => words(callback.text.as_ref().and_then(|text| text.content.as_deref())),
@@ -175,14 +183,15 @@ fn said(callback: &BotCallback<'_>) -> Result<BotWords, &'static str> {
             let message_type = if files.is_empty() { MessageType::Text } else { MessageType::Photo };
             match text.trim().is_empty() && files.is_empty() {
                 true => Err("empty"),
-                false => Ok(BotWords { text, message_type, files, is_press: false }),
+                false => Ok(BotWords { text, message_type, files, is_press: false, card: None }),
             }
         }
         "event" => {
             let event = callback.event.as_ref().ok_or("unreadable")?;
             match (event.eventtype.as_deref(), &event.template_card_event) {
                 (Some("template_card_event"), Some(card)) => {
-                    Ok(BotWords { is_press: true, ..words(card.event_key.as_deref())? })
+                    let id = card.task_id.as_deref().and_then(id).map(str::to_owned);
+                    Ok(BotWords { is_press: true, card: id, ..words(card.event_key.as_deref())? })
                 }
                 _ => Err("lifecycle"),
             }

@@ -76,6 +76,10 @@ fn arrival(bot: &OpenedBot, verified: &VerifiedRequest, fields: &XmlFields) -> R
     });
     let references = references.collect();
     let press = said.is_press.then(|| PromptToken::decode(&event.text)).flatten();
+    if press.is_some() {
+        // A prompt is found by its card.
+        event.reply_to_message_id = fields.get("TaskId").and_then(id).map(Into::into);
+    }
     let code = fields.get("ResponseCode").map(|code| CapturedCapability {
         kind: RESPONSE_CODE.into(),
         value: Secret::new(code),
