@@ -38,9 +38,8 @@ class Posthouse:
         }
 
     def run(self, *words):
-        config = str(self.folder / "server" / "posthouse.toml")
         done = subprocess.run(
-            [binary(), *words, "--json", "--config", config], env=self._environment, capture_output=True, text=True,
+            [binary(), "--json", "--dir", str(self.folder / "server"), *words], env=self._environment, capture_output=True, text=True,
         )
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return json.loads(done.stdout) if done.stdout.strip() else {}
