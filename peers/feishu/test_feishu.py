@@ -78,7 +78,7 @@ def chat(stand_in):
 
 def done(answer):
     assert answer.success(), (answer.code, answer.msg)
-    return answer.data
+    return getattr(answer, "data", None)
 
 
 def send(client, chat, text, uuid=None, kind="text"):
