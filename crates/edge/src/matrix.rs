@@ -47,6 +47,8 @@ use crate::refused_credentials::RefusedCredentials;
 pub use rooms::MatrixRoom;
 
 const PLATFORM: &str = "matrix";
+/// Largest transaction, in bytes.
+const LARGEST_TRANSACTION: usize = 16 * 1024 * 1024;
 /// Display name of the platform.
 const LABEL: &str = "Matrix";
 const TOKEN: &str = "token";
@@ -155,6 +157,11 @@ impl Platform for Matrix {
     }
 
     /// Only those stock agents that send typing actions handle an interrupt.
+    /// A homeserver packs up to 100 events of at most 64 KiB into one transaction, and never goes past a refused one.
+    fn largest_proven_body(&self) -> usize {
+        LARGEST_TRANSACTION
+    }
+
     fn stop_rule(&self) -> StopRule {
         StopRule::InterruptIfTyping
     }

@@ -62,6 +62,9 @@ pub enum BotTrouble {
     Other(String),
 }
 
+/// Largest accepted body, in bytes. The deliveries of nearly all platforms are far smaller.
+pub const LARGEST_BODY: usize = 1024 * 1024;
+
 /// A stored file that a platform sends.
 #[derive(Clone)]
 pub struct StoredMedia {
@@ -130,6 +133,12 @@ pub trait Platform: Send + Sync {
     /// list of senders decides.
     fn needs_invitation(&self) -> bool {
         false
+    }
+
+    /// The largest body of a request whose head is proven, in bytes. A platform that repeats a refused delivery forever
+    /// needs room for the largest that it makes.
+    fn largest_proven_body(&self) -> usize {
+        LARGEST_BODY
     }
 
     /// Whether only somebody who has the bot's secret can send, so that everybody who can may write to the agent.

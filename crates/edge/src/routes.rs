@@ -15,11 +15,8 @@ use vault::Credentials;
 
 use crate::bots::OpenedBot;
 use crate::intake::DeliveryResult;
-use crate::platform::{HeadProof, Platform, RequestHead, UnverifiedRequest};
+use crate::platform::{HeadProof, LARGEST_BODY, Platform, RequestHead, UnverifiedRequest};
 use crate::{Edge, Fault};
-
-/// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
-const LARGEST: usize = 1024 * 1024;
 
 /// The ids of the stored entries, in the response to the platform.
 static POSTHOUSE_ID: HeaderName = HeaderName::from_static("posthouse-id");
@@ -102,7 +99,8 @@ async fn receive(edge: Edge, door: WebhookPath, below: String, request: Request)
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     }
-    let body = match read_body(body, LARGEST).await {
+    let largest = if proof == HeadProof::Proven { platform.largest_proven_body() } else { LARGEST_BODY };
+    let body = match read_body(body, largest).await {
         Ok(body) => body,
         Err(unread) => return unread.status().into_response(),
     };

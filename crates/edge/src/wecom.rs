@@ -268,6 +268,11 @@ impl Platform for WeCom {
         media::fetch(self, bot, reference, into).await
     }
 
+    /// The URL of a file of an AI bot ends after five minutes, and is kept in memory.
+    fn ends_early(&self, reference: &str) -> bool {
+        reference.starts_with(bot_files::FILE_REFERENCE)
+    }
+
     fn text_call(&self) -> Option<&'static str> {
         match self.product {
             WeComProduct::App => Some("message/send"),

@@ -99,7 +99,8 @@ impl RoomEventReader<'_> {
         let rooms = &self.matrix.rooms;
         let reason = match &*self.event.kind {
             "m.room.message" | "m.sticker" => return self.message(into),
-            "m.room.encrypted" | "m.room.encryption" => {
+            // Only the state of a room makes it encrypted. Anybody in it can send an event of this kind without state.
+            "m.room.encryption" if self.event.state_key.as_deref() == Some("") => {
                 rooms.mark_encrypted(&self.bot.id, self.room);
                 into.service_calls.push(room_call(REFUSE_ENCRYPTED, self.room));
                 "encrypted"
@@ -113,6 +114,7 @@ impl RoomEventReader<'_> {
                 tracing::warn!(bot.id = %self.bot.id, "a room of a bot was replaced by a newer one: invite the bot there, and route it to its agent");
                 "room_replaced"
             }
+            "m.room.encrypted" | "m.room.encryption" => "encrypted",
             "m.room.redaction" => "delete",
             "m.reaction" => "reaction",
             _ => "unknown",

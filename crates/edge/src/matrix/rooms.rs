@@ -42,8 +42,10 @@ pub struct MatrixRoom {
 }
 
 impl MatrixRoom {
+    /// A stranger can mark an invitation as direct and bring others along, who would read the answers. So the mark
+    /// alone makes no direct conversation.
     pub fn is_dm(&self) -> bool {
-        self.is_direct || self.members <= 2
+        self.members <= 2
     }
 }
 

@@ -34,8 +34,8 @@ const MOST_UNANSWERED_PINGS: u32 = 2;
 /// Time limit of the answer to the subscription.
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(20);
 /// An event that could not be stored is stored again, because WeCom does not repeat it.
-const STORE_TRIES: u32 = 5;
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_STORE_PAUSE: Duration = Duration::from_secs(30);
 
 /// A frame of WeCom: an event, or the answer to a command.
 #[derive(Deserialize)]
@@ -282,19 +282,18 @@ fn lane_of(reading: &Reading) -> String {
     chat.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Stores an event. True in any case, because the events after it must not wait forever.
+/// Stores an event. WeCom does not send it again, so this is tried until it succeeds or the feed stops.
 async fn store(wecom: &WeCom, feed: &EventFeed, event: Box<SocketEvent>) -> bool {
     let SocketEvent { body, received, mut reading } = *event;
     let platform: Arc<dyn Platform> = Arc::new(wecom.clone());
-    for attempt in 1..=STORE_TRIES {
-        match feed.intake.take(&platform, &feed.bot, reading, None).await {
-            Ok(_) => break,
-            Err(fault) => {
-                tracing::error!(%fault, bot.id = %feed.bot.id, attempt, "could not store an event");
-                wecom.timepiece.after(STORE_PAUSE).await;
-                reading = ai_bot(wecom, &feed.bot, &fetched(body.clone(), received));
-            }
+    let mut pause = STORE_PAUSE;
+    while let Err(fault) = feed.intake.take(&platform, &feed.bot, reading, None).await {
+        tracing::error!(%fault, bot.id = %feed.bot.id, "could not store an event");
+        if feed.stop.run_until_cancelled(wecom.timepiece.after(pause)).await.is_none() {
+            break;
         }
+        pause = (2 * pause).min(LONGEST_STORE_PAUSE);
+        reading = ai_bot(wecom, &feed.bot, &fetched(body.clone(), received));
     }
     true
 }

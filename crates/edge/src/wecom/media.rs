@@ -9,7 +9,7 @@ use reqwest::{Body, Url};
 
 use super::bot_files::FILE_REFERENCE;
 use super::envelope::EnvelopeKey;
-use super::{CORP, LABEL, SUITE, WeCom};
+use super::{CORP, LABEL, WeCom};
 use crate::bots::OpenedBot;
 use crate::platform::StoredMedia;
 use crate::platform_calls::CallFailure;
@@ -51,8 +51,7 @@ pub(super) async fn fetch(
 ) -> Result<FetchedMedia, NotFetched> {
     if let Some(named) = reference.strip_prefix(APP_REFERENCE) {
         let (corp, id) = named.split_once('/').ok_or(NotFetched::Gone)?;
-        let is_own = bot.setting(SUITE).is_some() || bot.setting(CORP) == Some(corp);
-        return match is_own {
+        return match bot.setting(CORP) == Some(corp) {
             true => wecom.download_by_id(bot, id, into).await,
             false => Err(NotFetched::Gone),
         };

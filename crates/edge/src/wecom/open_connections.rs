@@ -136,7 +136,11 @@ impl Drop for ConnectionGuard<'_> {
 pub(super) struct UnansweredCommands(HashMap<String, oneshot::Sender<CommandResult>>);
 
 impl UnansweredCommands {
-    pub fn is_full(&self) -> bool {
+    /// Whether too many commands wait for an answer. Those for which nobody waits any more do not count.
+    pub fn is_full(&mut self) -> bool {
+        if self.0.len() >= MOST_UNANSWERED {
+            self.0.retain(|_, waiting| !waiting.is_closed());
+        }
         self.0.len() >= MOST_UNANSWERED
     }
 

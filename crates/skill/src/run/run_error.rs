@@ -70,6 +70,7 @@ pub struct RunError {
     pub target: Option<Arc<str>>,
     /// The operation that the deadline of the run cut off.
     pub cut: Option<Box<CutOperation>>,
+    pub(super) is_final: bool,
 }
 
 /// An operation that was under way when the deadline of the run passed.
@@ -83,7 +84,8 @@ pub struct CutOperation {
 
 impl RunError {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), remedy: None, op_kind: None, target: None, cut: None }
+        let message = message.into();
+        Self { class, message, remedy: None, op_kind: None, target: None, cut: None, is_final: false }
     }
 
     pub fn op_error(message: impl Into<String>) -> Self {
@@ -123,8 +125,14 @@ impl RunError {
         self
     }
 
+    /// Makes it an error that no error block of the skill can handle.
+    pub fn ending_run(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+
     pub fn ends_run(&self) -> bool {
-        self.class == ErrorClass::RunDeadlineExceeded
+        self.is_final || self.class == ErrorClass::RunDeadlineExceeded
     }
 }
 

@@ -30,30 +30,40 @@ pub struct ReservedMemory {
     reserved: usize,
     /// What the skill needed after the last operation.
     wanted: usize,
+    /// Whether the budget has refused what the skill holds now.
+    is_refused: bool,
 }
 
 impl ReservedMemory {
     pub fn new(of: Option<Arc<dyn RunMemory>>) -> Self {
-        Self { of, reserved: 0, wanted: 0 }
+        Self { of, reserved: 0, wanted: 0, is_refused: false }
     }
 
     /// Follows what the skill holds now. An operation that adds a step fails if the budget has no room. Others go on, so
-    /// that an error block can still report.
+    /// that an error block can still report. A skill that grows further, although it was refused, ends.
     pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
         let Some(of) = &self.of else { return Ok(()) };
         let wanted = if bytes < STEP { 0 } else { bytes.next_multiple_of(STEP) };
-        let has_grown = wanted > std::mem::replace(&mut self.wanted, wanted);
+        let before = std::mem::replace(&mut self.wanted, wanted);
+        // Most operations change nothing, and must not ask the budget that all runs share.
+        if wanted == before && (wanted == self.reserved || self.is_refused) {
+            return Ok(());
+        }
         if wanted <= self.reserved {
             of.release(self.reserved - wanted);
-            self.reserved = wanted;
+            (self.reserved, self.is_refused) = (wanted, false);
             return Ok(());
         }
         match of.reserve(wanted - self.reserved) {
             Ok(()) => {
-                self.reserved = wanted;
+                (self.reserved, self.is_refused) = (wanted, false);
                 Ok(())
             }
-            Err(MemoryRefusal { what, limit }) if has_grown => Err(too_large(what, limit)),
+            Err(MemoryRefusal { what, limit }) if wanted > before => {
+                let grows_again = std::mem::replace(&mut self.is_refused, true);
+                let refused = too_large(what, limit);
+                Err(if grows_again { refused.ending_run() } else { refused })
+            }
             Err(_) => Ok(()),
         }
     }
@@ -64,5 +74,33 @@ impl Drop for ReservedMemory {
         if let Some(of) = self.of.take() {
             of.release(self.reserved);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct NoRoom;
+
+    impl RunMemory for NoRoom {
+        fn reserve(&self, _: usize) -> Result<(), MemoryRefusal> {
+            Err(MemoryRefusal { what: "the memory of all runs", limit: 1024 })
+        }
+
+        fn release(&self, _: usize) {}
+    }
+
+    #[test]
+    fn a_skill_that_grows_although_it_was_refused_ends() {
+        let mut memory = ReservedMemory::new(Some(Arc::new(NoRoom)));
+        let refused = memory.hold(STEP).unwrap_err();
+        assert!(!refused.ends_run(), "an error block can report it");
+        assert!(memory.hold(STEP).is_ok(), "so the operations of that block go on");
+        assert!(memory.hold(2 * STEP).unwrap_err().ends_run());
+        // What holds less again may fail once more.
+        assert!(memory.hold(0).is_ok());
+        assert!(!memory.hold(STEP).unwrap_err().ends_run());
     }
 }

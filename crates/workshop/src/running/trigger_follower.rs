@@ -7,9 +7,11 @@
 //! - A store outside of this server can change by itself, so it is also followed at an interval.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
@@ -75,7 +77,12 @@ impl TriggerFollower {
                 let follower = Arc::clone(self);
                 tasks.spawn(async move {
                     let _turn = turn;
-                    let again = follower.follow(&tenant, since).await;
+                    // A text of one tenant that makes this panic must not end the triggers of all others.
+                    let followed = AssertUnwindSafe(follower.follow(&tenant, since)).catch_unwind().await;
+                    let again = followed.unwrap_or_else(|_| {
+                        tracing::error!(%tenant, "following the skills of a tenant panicked");
+                        None
+                    });
                     Followed { tenant, again }
                 });
             }

@@ -306,7 +306,7 @@ impl Triggers {
             self.runs.workshop().skills().changes().note(tenant, now);
             return Ok(true);
         }
-        let is_missed = now > due + GRACE;
+        let is_missed = now > Moment::from_millis(time.millis() + jitter) + GRACE;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
             tracing::warn!(%tenant, skill = found.trigger.skill, "a scheduled run was missed and is skipped");
         } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), time, None).await? {

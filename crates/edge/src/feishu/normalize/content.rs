@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::feishu::media::RESOURCE_REFERENCE;
-use crate::feishu::payload::FeishuMessage;
+use crate::feishu::payload::{FeishuMention, FeishuMessage};
 use crate::platform::location_text;
 
 /// Most elements of a rich text that are read.
@@ -186,26 +186,44 @@ fn words(element: PostElement) -> String {
     }
 }
 
+/// Most mentions of one message whose names are shown.
+const MOST_MENTIONS: usize = 100;
+/// How the key of every mention begins.
+const MENTION: &str = "@_";
+
 /// Replaces the keys of mentions by names, and removes the mention of the bot.
 fn with_names(message: &FeishuMessage<'_>, mut text: String, own: &str) -> (String, bool) {
     let mut mentions_bot = false;
-    let mut mentions: Vec<_> = message.mentions.iter().flatten().filter(|one| !one.key.is_empty()).collect();
+    let mentions = message.mentions.iter().flatten().filter(|one| one.key.starts_with(MENTION));
+    let mut mentions: Vec<_> = mentions.take(MOST_MENTIONS).collect();
     // `@_user_10` begins with `@_user_1`.
     mentions.sort_by_key(|mention| std::cmp::Reverse(mention.key.len()));
-    for mention in mentions {
+    let of_bot = |mention: &FeishuMention<'_>| {
         let id = mention.id.as_ref().and_then(|id| id.open_id.as_deref());
-        if !own.is_empty() && id == Some(own) {
-            mentions_bot = true;
-            let without = without_mention(&text, &mention.key);
-            if !without.is_empty() {
-                text = without;
-                continue;
-            }
+        !own.is_empty() && id == Some(own)
+    };
+    for mention in mentions.iter().filter(|mention| of_bot(mention)) {
+        mentions_bot = true;
+        let without = without_mention(&text, &mention.key);
+        if !without.is_empty() {
+            text = without;
         }
-        let name = mention.name.as_deref().unwrap_or_default();
-        text = text.replace(&*mention.key, &format!("@{name}"));
     }
-    (text, mentions_bot)
+    // One pass, so that no key is found in a name that has just been put in.
+    let (mut named, mut rest) = (String::with_capacity(text.len()), text.as_str());
+    while let Some(at) = rest.find(MENTION) {
+        let (before, after) = rest.split_at(at);
+        named.push_str(before);
+        let mention = mentions.iter().find(|mention| after.starts_with(&*mention.key));
+        let length = mention.map_or(MENTION.len(), |mention| mention.key.len());
+        match mention {
+            Some(mention) => named.extend(["@", mention.name.as_deref().unwrap_or_default()]),
+            None => named.push_str(MENTION),
+        }
+        rest = &after[length..];
+    }
+    named.push_str(rest);
+    (named, mentions_bot)
 }
 
 /// The text without a mention and the white space after it.

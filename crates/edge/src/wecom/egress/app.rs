@@ -14,7 +14,7 @@ use crate::split::{Unit, measure, split};
 use crate::wecom::api::WeComCall;
 use crate::wecom::cards::{LONGEST_QUESTION, card};
 use crate::wecom::media::WeComUpload;
-use crate::wecom::{AGENT, APP_BYTES, CORP, LABEL, SUITE, WeCom};
+use crate::wecom::{AGENT, APP_BYTES, CORP, LABEL, WeCom};
 
 /// With this check WeCom drops a message that equals one of the last seconds, so that a repeated call is harmless. The
 /// time is as short as an action may last, because an agent may well say the same twice.
@@ -66,7 +66,8 @@ impl AppCalls<'_> {
     /// The person of a chat, whose id also names the company. `None` for an id that no chat has.
     pub fn person<'c>(&self, chat: &'c ChatId) -> Option<&'c str> {
         let (corp, person) = chat.as_str().split_once(':')?;
-        let is_own = self.bot.setting(SUITE).is_some() || self.bot.setting(CORP) == Some(corp);
+        // User ids are unique in one company only, and the calls are made with the token of this company.
+        let is_own = self.bot.setting(CORP) == Some(corp);
         // `touser` is a list, and `@all` is everybody.
         let is_one = (1..=64).contains(&person.len()) && !person.contains('|') && person != "@all";
         (is_own && is_one).then_some(person)

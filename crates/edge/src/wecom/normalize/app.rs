@@ -12,7 +12,7 @@ use crate::bots::OpenedBot;
 use crate::platform::{Arrival, PlatformResponse, Reading, VerifiedRequest, location_text};
 use crate::wecom::media::APP_REFERENCE;
 use crate::wecom::xml::XmlFields;
-use crate::wecom::{AGENT, CORP, RESPONSE_CODE, SUITE};
+use crate::wecom::{AGENT, CORP, RESPONSE_CODE};
 
 /// A response code can be used for three days.
 const CODE_LIFETIME: Duration = Duration::from_secs(259_200);
@@ -31,8 +31,8 @@ pub(in crate::wecom) fn app(bot: &OpenedBot, verified: &VerifiedRequest) -> Read
 /// The arrival of a callback, or the reason why it is no turn.
 fn arrival(bot: &OpenedBot, verified: &VerifiedRequest, fields: &XmlFields) -> Result<Arrival, &'static str> {
     let corp = fields.get("ToUserName").and_then(id).ok_or("unreadable")?;
-    // The application of a service provider serves many companies.
-    if bot.setting(SUITE).is_none() && bot.setting(CORP).is_some_and(|own| own != corp) {
+    // The application of a service provider gets callbacks of many companies. A bot is that of one.
+    if bot.setting(CORP).is_some_and(|own| own != corp) {
         return Err("other_corp");
     }
     if let (Some(own), Some(agent)) = (bot.setting(AGENT), fields.get("AgentID"))
