@@ -1,4 +1,4 @@
-//! What is known about people, chats and messages: names, kinds of chats, and the chat of each message.
+//! Directory of people, chats and messages: names, kinds of chats, and the chat of each message.
 //!
 //! Feishu addresses a message by its id alone. An action that names one must therefore be checked against the chat for
 //! which it is permitted, see [`super::egress`].

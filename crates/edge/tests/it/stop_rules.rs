@@ -1,4 +1,4 @@
-//! What a message that is exactly `/stop` becomes on each platform.
+//! Stop commands: the result of a message that is exactly `/stop`, on each platform.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

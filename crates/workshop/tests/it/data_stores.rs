@@ -1,4 +1,4 @@
-//! What the server's own data store and a file of the reference runtime do beyond the suite of all data stores, and what
+//! Data stores: behaviour of the server's own store and of a reference file beyond the suite of all stores, and what
 //! only the server's own does.
 
 use std::sync::Arc;
