@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_header_is_told_too_because_it_sends_gets_secrets_and_starts_runs() {
-        let header = "# Skill: tide\n# Output: text, agent: ${WHO}, file: /tmp/tide\n# Output: template: card\n\
+        let header = "# Skill: tide\n# Output: text, agent: ${WHO}, file: notes/tide\n# Output: template: card\n\
                       # Requires: secret.HARBOUR_KEY secret.OTHER\n# Triggers: cron: 0 6 * * *, event: door.open\n";
         let go = "go:\n    emit(text=\"x\")\ndefault: go\n";
         assert_eq!(
