@@ -17,6 +17,9 @@ use tempfile::TempDir;
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_posthouse");
 
+/// Far past anything but a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A server that can be killed and started again in the same place.
 pub struct TestServer {
     pub dir: TempDir,
@@ -109,8 +112,16 @@ impl TestServer {
                 log.lock().unwrap().push_str(&format!("{line}\n"));
             }
         });
-        let mut ready = String::new();
-        out.read_line(&mut ready).unwrap();
+        let (tell, first_line) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            out.read_line(&mut line).unwrap();
+            tell.send(line)
+        });
+        let Ok(ready) = first_line.recv_timeout(PATIENCE) else {
+            let _ = child.kill();
+            panic!("not ready within {PATIENCE:?}:\n{}", self.log.lock().unwrap());
+        };
         if !ready.contains("posthouse is ready at") {
             let _ = child.kill();
             child.wait().unwrap();
@@ -181,15 +192,14 @@ impl TestServer {
 
     /// SIGTERM; true when it ended by itself with exit code 0.
     pub fn stop(&mut self) -> bool {
-        let limit = Duration::from_secs(60);
         let Some(mut child) = self.child.take() else { return false };
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::TERM).unwrap();
         let (tell, ended) = mpsc::channel();
         std::thread::spawn(move || tell.send(child.wait()));
-        let Ok(status) = ended.recv_timeout(limit) else {
+        let Ok(status) = ended.recv_timeout(PATIENCE) else {
             let _ = kill_process(pid, Signal::KILL);
-            panic!("still there {limit:?} after SIGTERM\n{}", self.log.lock().unwrap());
+            panic!("still there {PATIENCE:?} after SIGTERM\n{}", self.log.lock().unwrap());
         };
         self.reads_to_the_end();
         status.unwrap().success()
