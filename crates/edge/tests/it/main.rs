@@ -7,6 +7,7 @@ mod access;
 mod dead_bots;
 mod discord;
 mod feishu;
+mod forbidden_text;
 mod matrix;
 mod passthrough;
 mod route_removal;

@@ -22,10 +22,10 @@ use crate::vector_checks::{now, payload_cases};
 const ASKED_FOR_MORE: [&str; 3] = ["feishu", "matrix", "wecom"];
 
 /// What was sent to a platform.
-type SentBodies = Arc<Mutex<Vec<String>>>;
+pub type SentBodies = Arc<Mutex<Vec<String>>>;
 
 /// A server that accepts every call of every platform.
-async fn accepting() -> (String, SentBodies) {
+pub async fn accepting() -> (String, SentBodies) {
     let (listener, sent) =
         (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), SentBodies::default());
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -42,7 +42,7 @@ async fn accepting() -> (String, SentBodies) {
 }
 
 /// The bot that a payload is for.
-fn bot(platform: &str, base: &str, context: &Value) -> OpenedBot {
+pub fn bot(platform: &str, base: &str, context: &Value) -> OpenedBot {
     let mut credentials = Credentials::default();
     for (name, secret) in [("token", "666:token"), ("auth_token", "token"), ("api_secret", "s")] {
         credentials.insert(name, Secret::new(secret));
@@ -69,7 +69,7 @@ fn bot(platform: &str, base: &str, context: &Value) -> OpenedBot {
 }
 
 /// Reads a payload as it comes from the platform.
-fn read(platform: &dyn Platform, bot: &OpenedBot, case: &Value) -> Reading {
+pub fn read(platform: &dyn Platform, bot: &OpenedBot, case: &Value) -> Reading {
     let (door, body) = match case["transport"].as_str().unwrap() {
         "interaction" => ("/interactions", case["raw"].to_string()),
         "form" if platform.name() == "slack" => ("/commands", form(&case["raw"])),
@@ -84,7 +84,7 @@ fn read(platform: &dyn Platform, bot: &OpenedBot, case: &Value) -> Reading {
 }
 
 /// The payloads of a platform. Twilio has one file for its two platforms.
-fn cases_of(platform: &str) -> Vec<Value> {
+pub fn cases_of(platform: &str) -> Vec<Value> {
     let is_whatsapp = |case: &Value| {
         ["From", "To"]
             .iter()

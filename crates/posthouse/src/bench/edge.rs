@@ -9,6 +9,7 @@ mod cases;
 mod discord;
 mod feishu;
 mod matrix;
+mod signed;
 mod telegram;
 mod wecom;
 

@@ -17,6 +17,7 @@ mod mutation;
 mod skills;
 mod slack;
 mod targets;
+mod telegram;
 mod webhooks;
 mod wecom;
 mod whatsapp;
@@ -124,6 +125,16 @@ fn mutated_payloads_of_slack_are_read_without_their_secrets_or_refused() {
 }
 
 #[test]
+fn mutated_secrets_of_telegram_prove_nothing() {
+    run(&telegram::secrets());
+}
+
+#[test]
+fn mutated_updates_of_telegram_are_read_without_their_secrets_or_refused() {
+    run(&telegram::updates());
+}
+
+#[test]
 fn mutated_callbacks_of_wecom_prove_nothing() {
     run(&wecom::signatures());
 }
@@ -154,6 +165,11 @@ fn mutated_requests_of_webhooks_prove_nothing() {
 }
 
 #[test]
+fn mutated_tokens_and_stripe_signatures_of_webhooks_prove_nothing() {
+    run(&webhooks::webhook_tokens());
+}
+
+#[test]
 fn mutated_bodies_of_webhooks_are_read_without_masked_fields_or_refused() {
     run(&webhooks::webhook_bodies());
 }
@@ -161,6 +177,11 @@ fn mutated_bodies_of_webhooks_are_read_without_masked_fields_or_refused() {
 #[test]
 fn mutated_forms_of_twilio_prove_nothing_and_are_read_or_refused() {
     run(&webhooks::twilio_forms());
+}
+
+#[test]
+fn mutated_requests_with_a_shared_key_of_twilio_prove_nothing() {
+    run(&webhooks::twilio_shared_key());
 }
 
 #[test]

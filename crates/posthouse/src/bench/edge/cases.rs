@@ -7,12 +7,19 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use posthouse_time::Moment;
 use serde_json::{Map, Value};
 
-use super::{discord, feishu, matrix, telegram, wecom};
+use super::{discord, feishu, matrix, signed, telegram, wecom};
 
 /// All cases. A platform has a file of its own beside this one, which builds its bot, its signed delivery and the bare
 /// check of the same proof.
 pub fn all() -> Vec<EdgeCase> {
-    let cases = [discord::cases(), feishu::cases(), matrix::cases(), telegram::cases(), wecom::cases()];
+    let cases = [
+        discord::cases(),
+        feishu::cases(),
+        matrix::cases(),
+        signed::cases(),
+        telegram::cases(),
+        wecom::cases(),
+    ];
     cases.into_iter().flatten().collect()
 }
 

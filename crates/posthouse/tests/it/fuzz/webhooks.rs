@@ -1,5 +1,8 @@
 //! Fuzzing of signed webhooks and of Twilio: signatures, forms and bodies.
 
+use std::collections::BTreeSet;
+
+use aws_lc_rs::hmac;
 use edge::platform::{Platform, UnverifiedRequest, VerifiedRequest, verify_request};
 use edge::twilio::{Twilio, TwilioChannel, segments};
 use edge::webhook::Webhook;
@@ -96,6 +99,53 @@ pub fn webhook_signatures() -> Target {
     Target { corpus: "webhook", vectors: WEBHOOK_VECTORS, read: Box::new(read) }
 }
 
+/// Only the shared tokens themselves are accepted, and only the signed body with its time and signature.
+pub fn webhook_tokens() -> Target {
+    const TOKEN: &str = "whk_7c1e90b5d2aa4f3f";
+    const TIME: u64 = 1_765_000_000;
+    let secrets = [("gitlab_token", TOKEN), ("bearer_token", TOKEN), ("stripe_secret", TOKEN)];
+    let bots =
+        ["gitlab", "bearer", "stripe"].map(|scheme| bot("webhook", &json!({ "schemes": scheme }), &secrets));
+    let accepts = |bot: &OpenedBot, headers: &[(&str, &[u8])], body: &[u8]| {
+        let mut raw = raw(&json!({ "request": { "headers": [] } }), body);
+        for (name, value) in headers {
+            let Ok(value) = HeaderValue::from_bytes(value) else { return false };
+            raw.headers.append(HeaderName::try_from(*name).unwrap(), value);
+        }
+        verify_request(&Webhook, bot, raw).now_or_never().unwrap().is_ok()
+    };
+    let body = br#"{"id":"evt_1","type":"charge.succeeded"}"#;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, TOKEN.as_bytes());
+    let signed = hmac::sign(&key, &[format!("{TIME}.").as_bytes(), body].concat());
+    let digits: String = signed.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = format!("t={TIME},v1={digits}");
+    let read = move |input: &[u8]| {
+        let [gitlab, bearer, stripe] = &bots;
+        let text = String::from_utf8_lossy(input).trim_matches([' ', '\t']).to_owned();
+        let same = text == TOKEN;
+        assert!(same || !accepts(gitlab, &[("x-gitlab-token", input)], b"{}"), "another token: {text}");
+        let bearing = [b"Bearer ", input].concat();
+        assert!(same || !accepts(bearer, &[("authorization", &bearing)], b"{}"), "another token: {text}");
+        assert!(accepts(gitlab, &[("x-gitlab-token", TOKEN.as_bytes())], input), "any body");
+        let accepted = accepts(bearer, &[("authorization", input)], b"{}");
+        assert!(
+            !accepted || text.to_ascii_lowercase().starts_with("bearer ") && text.ends_with(TOKEN),
+            "{text}"
+        );
+        let signed =
+            |signature: &[u8], body: &[u8]| accepts(stripe, &[("stripe-signature", signature)], body);
+        assert!(signed(signature.as_bytes(), body));
+        assert_eq!(signed(signature.as_bytes(), input), input == body, "another body");
+        let accepted = signed(input, body);
+        // Further fields beside the good ones are allowed, and so is hex of either case.
+        let fields: Vec<_> = text.split(',').map(|field| field.trim().to_lowercase()).collect();
+        let has = |field: String| fields.contains(&field);
+        assert!(!accepted || has(format!("t={TIME}")) && has(format!("v1={digits}")), "{text}");
+        format!("{same} {accepted} {}", input.len().min(256) / 16)
+    };
+    Target { corpus: "webhook", vectors: WEBHOOK_VECTORS, read: Box::new(read) }
+}
+
 /// A masked field is in no text, whatever the body, and every text is bounded.
 pub fn webhook_bodies() -> Target {
     let settings = json!({ "schemes": "bearer", "mask": "token,nested.token,list.token" });
@@ -173,8 +223,51 @@ pub fn twilio_forms() -> Target {
     Target { corpus: "twilio", vectors: TWILIO_VECTORS, read: Box::new(read) }
 }
 
+/// With a shared key, only the signed form at its URL with its signature and algorithm is accepted.
+pub fn twilio_shared_key() -> Target {
+    let recorded = recorded("verify_twilio.json");
+    let (key_id, key) = recorded["config"]["shared_keys"].as_object().unwrap().iter().next().unwrap();
+    let settings = json!({ "account_sid": "AC1", "number": "+15550001111", "shared_key_id": key_id,
+        "webhook_url": "https://edge.example.test/twilio/ac-1" });
+    let secrets = [
+        ("auth_token", recorded["config"]["auth_token"].as_str().unwrap()),
+        ("shared_key", key["secret"].as_str().unwrap()),
+    ];
+    let bot = bot("sms", &settings, &secrets);
+    let sms = Twilio::new(TwilioChannel::Sms, "http://127.0.0.1:9", Timepiece::wall());
+    let signed = case(&recorded, "shared key with sha256 named in the settings header").clone();
+    let own_body = signed["request"]["body_text"].as_str().unwrap().to_owned();
+    let read = move |input: &[u8]| {
+        let accepts =
+            |raw: UnverifiedRequest| verify_request(&sms, &bot, raw).now_or_never().unwrap().is_ok();
+        assert!(accepts(raw(&signed, own_body.as_bytes())));
+        if accepts(raw(&signed, input)) {
+            assert_eq!(fields(input), fields(own_body.as_bytes()), "another form");
+        }
+        let text = String::from_utf8_lossy(input);
+        let mut elsewhere = raw(&signed, own_body.as_bytes());
+        elsewhere.query = text.clone().into_owned();
+        assert_eq!(accepts(elsewhere), text.is_empty(), "another URL");
+        for header in ["x-twilio-signature", "x-twilio-webhooks-signature-settings"] {
+            let Ok(value) = HeaderValue::from_bytes(input) else { continue };
+            let mut changed = raw(&signed, own_body.as_bytes());
+            let before = changed.headers.insert(header, value).expect("the recording has this header");
+            if accepts(changed) {
+                // The settings may name further things beside the key and its algorithm.
+                let parts = |text: &str| -> BTreeSet<String> {
+                    text.split(',').map(|part| part.trim().to_owned()).collect()
+                };
+                let kept = parts(before.to_str().unwrap()).is_subset(&parts(&text));
+                assert!(kept, "another {header}: {text}");
+            }
+        }
+        format!("{} {}", text.len().min(256) / 16, text.contains("algorithm"))
+    };
+    Target { corpus: "twilio", vectors: TWILIO_VECTORS, read: Box::new(read) }
+}
+
 /// The different fields of a form.
-fn fields(body: &[u8]) -> std::collections::BTreeSet<(String, String)> {
+fn fields(body: &[u8]) -> BTreeSet<(String, String)> {
     let mut url = reqwest::Url::parse("http://form/").unwrap();
     url.set_query(Some(&String::from_utf8_lossy(body)));
     url.query_pairs().into_owned().collect()
