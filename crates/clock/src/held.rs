@@ -28,7 +28,7 @@ pub(crate) struct HeldArms {
 
 #[derive(Default)]
 struct HeldState {
-    /// Without a tenant while an arm is claimed whose tenant is not known yet.
+    /// The tenant is `None` until the claim returns it.
     stages: HashMap<ArmKey, (Stage, Option<TenantId>)>,
     /// Arms without a tenant. They count for every tenant.
     of_unknown_tenant: usize,
@@ -48,7 +48,7 @@ impl HeldArms {
         self.limit.saturating_sub(self.arms.lock().stages.len())
     }
 
-    /// Gives every arm a place, whoever its tenant is, and returns those that were not held yet; the caller claims them.
+    /// Gives every arm a place, regardless of its tenant, and returns those that were not held yet; the caller claims them.
     /// `None`, without any places, once this would fill more than half of them or while arms are parked: up to a half, even
     /// arms of a single tenant are no more than the free places.
     pub fn reserve_for_any(&self, keys: &[ArmKey]) -> Option<Vec<ArmKey>> {

@@ -215,7 +215,7 @@ pub(crate) async fn platform(
     Path(platform): Path<String>,
 ) -> Result<Json<ShownPlatform>, AdminProblem> {
     let Some(known) = console.edge.platform(&platform) else {
-        return Err(not_kept(BotNotChanged::UnknownPlatform(platform)));
+        return Err(not_kept(console.edge.unknown_platform(&platform)));
     };
     let shown = |secret: bool| -> Vec<ShownField> {
         let fields = known.fields().iter().filter(|field| field.secret == secret);
@@ -291,7 +291,7 @@ fn named_secrets(
 fn not_kept(refusal: BotNotChanged) -> AdminProblem {
     let detail = refusal.to_string();
     match refusal {
-        BotNotChanged::UnknownPlatform(_) => AdminProblem::unfit("unknown_platform", detail),
+        BotNotChanged::UnknownPlatform(..) => AdminProblem::unfit("unknown_platform", detail),
         BotNotChanged::BadId(_) => AdminProblem::unfit("bad_id", detail),
         BotNotChanged::Missing(MissingField { secret: true, .. }) => {
             AdminProblem::unfit("missing_secret", detail)

@@ -20,8 +20,8 @@ pub(crate) struct AskedPrompts(Arc<dyn Prompts>);
 pub(crate) enum PressVerdict {
     /// It answers this prompt. The presser is admitted to the agent that asked.
     Answer(Admitted, Box<ShownPrompt>),
-    /// The prompt was not shown here, has expired, or is of an agent that the presser is not admitted to; or the option
-    /// is none of its own.
+    /// The prompt was not shown here, has expired, or is of an agent that the presser is not admitted to; or it has
+    /// no such option.
     Unknown,
     /// The prompt already has an answer.
     Answered,

@@ -26,8 +26,9 @@ pub struct BotDraft {
 /// The reason why a bot was not created or not changed. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BotNotChanged {
-    #[error("this server has no platform `{0}`")]
-    UnknownPlatform(String),
+    /// A name, and the platforms that there are.
+    #[error("this server has no platform `{0}`; it has {1}")]
+    UnknownPlatform(String, String),
     #[error("`{0}` is not a valid bot id: use at most 64 letters, digits, dots, dashes and underscores")]
     BadId(String),
     #[error("the bot's {0} is missing")]
@@ -94,10 +95,17 @@ fn fill(bot: &mut OpenedBot, field: &BotField) -> Result<Result<(), BotNotChange
 }
 
 impl Edge {
+    /// The refusal of a platform that this server does not have.
+    pub fn unknown_platform(&self, name: &str) -> BotNotChanged {
+        let mut known: Vec<_> = self.0.platforms.keys().copied().collect();
+        known.sort_unstable();
+        BotNotChanged::UnknownPlatform(name.to_owned(), known.join(", "))
+    }
+
     /// Creates a bot: checks its credentials with the platform, seals them and starts to serve it.
     pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<OpenedBot, BotNotChanged>, Fault> {
         let Some(platform) = self.platform(&draft.platform).cloned() else {
-            return Ok(Err(BotNotChanged::UnknownPlatform(draft.platform)));
+            return Ok(Err(self.unknown_platform(&draft.platform)));
         };
         let mut bot = OpenedBot {
             platform: PlatformName::from(draft.platform.as_str()),
@@ -150,7 +158,7 @@ impl Edge {
         let absent = || Ok(Err(BotNotChanged::Absent(bot_ref.platform.to_string(), bot_ref.bot.to_string())));
         let Some(bot) = self.0.bots.find(bot_ref).await? else { return absent() };
         let Some(platform) = self.platform(bot_ref.platform.as_str()).cloned() else {
-            return Ok(Err(BotNotChanged::UnknownPlatform(bot_ref.platform.to_string())));
+            return Ok(Err(self.unknown_platform(bot_ref.platform.as_str())));
         };
         let mut draft = OpenedBot::clone(&bot);
         for field in platform.fields().iter().filter(|field| field.secret) {

@@ -15,7 +15,7 @@ use posthouse_wire::{Action, ChatId, InstanceId, MessageId, Outcome};
 use relay::{EgressResult, PermittedAction};
 use tokio::sync::Notify;
 
-/// Most messages whose edits are remembered. Of a forgotten one the edits are counted anew.
+/// Most messages whose edits are remembered. The count of a forgotten message starts again at zero.
 const MESSAGES: u64 = 50_000;
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
 /// Subtracted from the deadline of an edit that waits, so that its result is ready before it.

@@ -49,7 +49,7 @@ enum Safe {
     Scalar,
     /// An object, of which these fields are copied.
     Fields(&'static [(&'static str, Safe)]),
-    /// A list, of whose items those that fit are copied.
+    /// A list. Items that fit are copied.
     Each(&'static Safe),
 }
 

@@ -305,7 +305,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Tells a sender why their message to this agent was not delivered, in a task of its own. A chat hears of one reason once an hour.
+    /// Tells a sender why their message to this agent was not delivered, in a task of its own. Each reason
+    /// is sent at most once an hour per chat.
     fn tell_sender(
         &self,
         platform: &Arc<dyn Platform>,

@@ -22,7 +22,7 @@ impl LightMarkup {
     /// No marks at all.
     pub const PLAIN: LightMarkup = LightMarkup { bold: "", italic: "", struck: "", code: false };
 
-    /// Converts a text. A text of which nothing would be left is returned as it was.
+    /// Converts a text. If nothing would be left, the text is returned as it was.
     pub fn convert(&self, text: &str) -> String {
         let mut walk =
             MarkWalk { markup: self, text, edits: Vec::new(), bold: 0, links: Vec::new(), covered: 0 };

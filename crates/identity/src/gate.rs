@@ -2,7 +2,7 @@
 //!
 //! A message on a bot of one agent is admitted when a route leads to the agent, it is addressed to the bot or the agent
 //! wants it anyway ([`Relevance`]), and its sender is known to the bot ([`SenderAccess`]). On a bot of many tenants the
-//! author decides whose a message is, and then the place ([`resolution`]). A person on the chat
+//! author decides which agent gets a message, and then the place ([`resolution`]). A person on the chat
 //! page is admitted by their invitation, a program by belonging to the agent's tenant, another agent also by its
 //! tenant's permission ([`may_write_to_peer`]).
 
@@ -78,7 +78,7 @@ pub struct IncomingMessage<'a> {
 }
 
 impl IncomingMessage<'_> {
-    /// Whether its author decides whose it is. An invited person on the chat page chooses the agent.
+    /// Whether the author decides which agent gets it. An invited person on the chat page chooses the agent.
     fn is_on_shared_bot(&self) -> bool {
         self.shared && self.person.is_none()
     }

@@ -38,7 +38,7 @@ pub(super) enum ArrivalDecision {
     Dropped {
         by_admitted: bool,
     },
-    /// The agent or its tenant gets too many messages. The platform hears nothing of it: if it got an error, it would
+    /// The agent or its tenant gets too many messages. The platform still gets 200: if it got an error, it would
     /// repeat the event and hold up the bot's other tenants.
     OverQuota(OverQuota),
 }

@@ -1,4 +1,4 @@
-//! What senders are told about messages that no agent gets.
+//! Notices to senders whose messages reach no agent.
 
 use identity::PairingCode;
 use posthouse_wire::Source;

@@ -71,7 +71,7 @@ pub struct Reading {
     pub reply_to_strangers: Option<PlatformResponse>,
     /// Calls that the edge must make to the platform at once, whatever the agent does.
     pub interaction_acks: Vec<InteractionAck>,
-    /// Calls that the edge must make whoever wrote, such as the answer to an invitation.
+    /// Calls that the edge must make even for strangers, such as the answer to an invitation.
     pub service_calls: Vec<InteractionAck>,
     /// Threads that somebody has named.
     pub renamed: Vec<RenamedThread>,

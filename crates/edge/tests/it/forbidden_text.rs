@@ -31,8 +31,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 async fn take(platform: &Arc<dyn Platform>, base: &str, case: &Value, folder: &Path) -> Vec<u8> {
     let log = folder.join("log");
     let writer = Mutex::new(std::fs::File::create(&log).unwrap());
-    let logging =
-        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer).finish();
+    let logging = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer).finish();
     let logging = tracing::subscriber::set_default(logging);
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let bot = Arc::new(bot(platform.name(), base, &case["context"]));

@@ -1,4 +1,4 @@
-//! Resolution: whose a message on a shared bot is. Pure decisions over facts; the gate reads the facts.
+//! Resolution: which agent gets a message on a shared bot. Pure decisions over facts; the gate reads the facts.
 //!
 //! The author comes first. A linked author reaches the agents they linked and no others. An unlinked author reaches the
 //! agent to which the place of the message belongs, if that agent, or the operator, admits them. Every further layer
@@ -277,7 +277,7 @@ mod tests {
                 if free.to() == Some(&only) {
                     assert_eq!(chosen, free);
                 }
-                // Whoever reaches no agent at all reaches no asked one either.
+                // An author without any agent cannot reach the agent asked for.
                 assert!(!is_chosen || free.to().is_some());
                 for layers in layer_sets().filter(|layers| chosen.admitted(*layers).is_ok()) {
                     assert!(!layers.denied && (is_linked || free.admitted(layers).is_ok()));

@@ -181,7 +181,7 @@ impl Command {
                     ("data store", "data_store"),
                     ("storage used", "storage_used_bytes"),
                     ("storage limit", "storage_limit_bytes"),
-                    ("limit set by", "storage_limit"),
+                    ("storage limit set by", "storage_limit"),
                     ("files used", "media_used_bytes"),
                     ("files limit", "media_limit_bytes"),
                     ("files limit set by", "media_limit"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use posthouse_agent::post::Wake;
 use posthouse_time::{Span, Timepiece};
@@ -77,9 +77,10 @@ fn moment(text: &str, timepiece: &Timepiece) -> anyhow::Result<i64> {
         let span: Span = span.parse().map_err(anyhow::Error::msg)?;
         return Ok((timepiece.now() + span.0).millis());
     }
-    let at = FireAt::parse(text)
-        .with_context(|| format!("`{text}` is not a time: use 2030-01-31T09:00:00Z or +5m"))?;
-    Ok(at.due_ms())
+    match FireAt::parse(text) {
+        Ok(at) => Ok(at.due_ms()),
+        Err(_) => bail!("`{text}` is not a time: use 2030-01-31T09:00:00Z or +5m"),
+    }
 }
 
 #[cfg(test)]
@@ -97,5 +98,7 @@ mod tests {
         for bad in ["tomorrow", "+5", "2025-12-06T05:46:40", "1765000000000", "+-5m", ""] {
             assert!(moment(bad, &timepiece).is_err(), "{bad}");
         }
+        let refused = format!("{:#}", moment("tomorrow", &timepiece).unwrap_err());
+        assert_eq!(refused, "`tomorrow` is not a time: use 2030-01-31T09:00:00Z or +5m");
     }
 }

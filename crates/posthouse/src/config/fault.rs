@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
+    #[error("{} does not exist: create it with `posthouse init DIR`", file.display())]
+    Missing { file: PathBuf },
     #[error("cannot read {}: {why}", file.display())]
     Unreadable { file: PathBuf, why: String },
     #[error("{}:{line}: {what}", file.display())]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use posthouse_wire::Secret;
@@ -41,8 +42,10 @@ pub type Origins = HashMap<String, ValueOrigin>;
 const PREFIX: &str = "POSTHOUSE_";
 
 pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Config, Fault> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Fault::Unreadable { file: file.to_owned(), why: error.to_string() })?;
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Fault::Missing { file: file.to_owned() },
+        _ => Fault::Unreadable { file: file.to_owned(), why: error.to_string() },
+    })?;
     let ParsedFile { table, mut origins, mut retired } = parse(file, &text)?;
     let (mut config, mut values) = values(table).map_err(|error| located(file, &text, &origins, &error))?;
 

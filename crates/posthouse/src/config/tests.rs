@@ -54,6 +54,13 @@ fn leaves(prefix: &str, table: &Table, into: &mut Vec<String>) {
 }
 
 #[test]
+fn a_folder_that_was_never_initialised_names_the_command_that_creates_it() {
+    let folder = Folder::new("never-initialised");
+    let fault = reading::read(&folder.0.join("posthouse.toml"), []).map(|_| ()).unwrap_err();
+    assert!(fault.to_string().ends_with("does not exist: create it with `posthouse init DIR`"), "{fault}");
+}
+
+#[test]
 fn the_catalog_names_every_setting_there_is_and_no_other() {
     let mut full = Config::default();
     full.server.public_url = Some("https://h".to_owned());

@@ -149,7 +149,7 @@ impl Triggers {
         Ok(Ok(all))
     }
 
-    /// Adds a trigger that stands in no header. `None` if the tenant has too many.
+    /// Adds a trigger that no header declares. `None` if the tenant has too many.
     pub async fn register(
         &self,
         tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! What agents have on a bot that several tenants share: each is linked to a person, all of them were spoken to in one
+//! Permission matrix of a bot that several tenants share: each agent is linked to a person, all of them were spoken to in one
 //! group, and heron has claimed that group.
 
 use posthouse_agent::RelayTransport;
