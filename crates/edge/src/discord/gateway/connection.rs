@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Shards;
+use super::identify_limit::IdentifyTurn;
 use super::inflate::{InflatedFrame, Inflater, LARGEST_MESSAGE};
 use super::sessions::ShardSession;
 use crate::discord::payload::GatewayFrame;
@@ -95,6 +96,11 @@ pub(super) struct ShardConnection<'a> {
 impl<'a> ShardConnection<'a> {
     /// Connects, and identifies or resumes.
     pub async fn open(shards: Shards<'a>, shard: u32, url: &str) -> Result<Self, CallFailure> {
+        let session = shards.sessions.session(shard);
+        let turn = match session {
+            Some(_) => None,
+            None => Some(shards.identifying.turn(shard).await),
+        };
         let address = format!("{}/?v=10&encoding=json&compress=zlib-stream", url.trim_end_matches('/'));
         let socket = shards.discord.client.open_socket(&address, LARGEST_MESSAGE).await?;
         let mut connection = ShardConnection {
@@ -110,11 +116,16 @@ impl<'a> ShardConnection<'a> {
             lanes: EventLanes::default(),
             saving: Fuse::terminated(),
         };
-        connection.greet().await?;
+        connection.greet(session, turn).await?;
         Ok(connection)
     }
 
-    async fn greet(&mut self) -> Result<(), CallFailure> {
+    /// Waits for the first frame, and resumes the session or begins a new one.
+    async fn greet(
+        &mut self,
+        session: Option<ShardSession>,
+        turn: Option<IdentifyTurn<'_>>,
+    ) -> Result<(), CallFailure> {
         let timepiece = &self.shards.discord.timepiece;
         let hello = async {
             loop {
@@ -144,13 +155,15 @@ impl<'a> ShardConnection<'a> {
             .credentials
             .get(TOKEN)
             .ok_or_else(|| CallFailure::Unreached("the bot has no token".to_owned()))?;
-        let frame = match self.shards.sessions.session(self.shard) {
+        let frame = match session {
             Some(ShardSession { id, seq, .. }) => {
                 self.seq = Some(seq);
                 json!({ "op": RESUME, "d": { "token": token.expose(), "session_id": id, "seq": seq } })
             }
             None => {
-                self.shards.identifying.wait(self.shard).await;
+                if let Some(turn) = turn {
+                    turn.used();
+                }
                 let properties =
                     json!({ "os": std::env::consts::OS, "browser": "posthouse", "device": "posthouse" });
                 json!({ "op": IDENTIFY, "d": { "token": token.expose(), "intents": INTENTS,
