@@ -1,6 +1,5 @@
 //! Gateway connection of one shard: hello, identify or resume, heartbeats, events, and its end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -8,15 +7,17 @@ use futures_util::future::{BoxFuture, Fuse, FusedFuture};
 use posthouse_time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::Shards;
 use super::identify_limit::IdentifyTurn;
 use super::inflate::{InflatedFrame, Inflater, LARGEST_MESSAGE};
 use super::sessions::ShardSession;
+use super::storing::{channel_of, store};
 use crate::discord::payload::GatewayFrame;
 use crate::discord::{LABEL, TOKEN};
 use crate::event_feed::{EventLanes, StoringEvent, random_fraction};
-use crate::platform::{Platform, Reading, VerifiedRequest};
+use crate::platform::{Platform, VerifiedRequest};
 use crate::platform_calls::{CallFailure, PlatformSocket, SocketFrame};
 
 const DISPATCH: u8 = 0;
@@ -91,6 +92,8 @@ pub(super) struct ShardConnection<'a> {
     lanes: EventLanes<'a>,
     /// The position that is being saved.
     saving: Fuse<BoxFuture<'a, ()>>,
+    /// Ends the waiting of events whose channel Discord does not describe.
+    closing: CancellationToken,
 }
 
 impl<'a> ShardConnection<'a> {
@@ -115,6 +118,7 @@ impl<'a> ShardConnection<'a> {
             url: url.to_owned(),
             lanes: EventLanes::default(),
             saving: Fuse::terminated(),
+            closing: shards.ending.child_token(),
         };
         connection.greet(session, turn).await?;
         Ok(connection)
@@ -179,12 +183,13 @@ impl<'a> ShardConnection<'a> {
     /// Receives events until the connection ends. `works` is set once the session is accepted.
     pub async fn serve(mut self, works: &mut bool) -> ShardEnd {
         let end = self.run(works).await;
-        let ShardConnection { shards, shard, socket, mut lanes, saving, .. } = self;
+        let ShardConnection { shards, shard, socket, mut lanes, saving, closing, .. } = self;
         let storing = async {
             if end == ShardEnd::NewSession {
                 // Discord does not send the events of a session that is gone again.
                 shards.ending.run_until_cancelled(lanes.finish()).await;
             }
+            closing.cancel();
             lanes.finish_running().await;
             if !saving.is_terminated() {
                 saving.await;
@@ -351,15 +356,7 @@ impl<'a> ShardConnection<'a> {
                 return None;
             }
         };
-        let platform: Arc<dyn Platform> = Arc::new(discord.clone());
-        let channel = channel_of(&reading);
-        let storing = async move {
-            let taken = sessions.intake().take(&platform, bot, reading, None).await;
-            let taken = taken
-                .inspect_err(|fault| tracing::error!(%fault, bot.id = %bot.id, "could not store an event"));
-            taken.is_ok()
-        };
-        Some((channel, storing.boxed()))
+        Some((channel_of(&reading), store(self.shards, self.closing.clone(), reading)))
     }
 
     /// The reason for the end, by close code.
@@ -390,13 +387,4 @@ fn note_stored(shards: &Shards<'_>, shard: u32, lanes: &EventLanes<'_>) {
     if let Some(seq) = lanes.stored_up_to() {
         shards.sessions.stored(shard, seq);
     }
-}
-
-/// The channel of a reading. Empty if it is about none.
-fn channel_of(reading: &Reading) -> String {
-    let arrival = reading.arrivals.iter().chain(&reading.from_bots).next();
-    let of_message =
-        arrival.and_then(|arrival| arrival.event.source.chat_id.as_ref()).map(ToString::to_string);
-    let of_thread = || reading.renamed.first().map(|renamed| renamed.thread.to_string());
-    of_message.or_else(of_thread).unwrap_or_default()
 }
