@@ -117,6 +117,7 @@ impl From<edge::Fault> for AdminProblem {
             edge::Fault::Relay(fault) => fault.into(),
             edge::Fault::Identity(fault) => fault.into(),
             edge::Fault::Vault(fault) => AdminProblem::fault(&fault, false),
+            fault @ edge::Fault::ChatLookup(_) => AdminProblem::fault(&fault, false),
         }
     }
 }

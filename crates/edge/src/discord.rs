@@ -14,6 +14,7 @@ mod directory;
 mod egress;
 mod follow_up;
 mod gateway;
+mod lookups;
 mod media;
 mod members;
 mod normalize;
@@ -36,6 +37,7 @@ use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -98,6 +100,7 @@ pub struct Discord {
     /// The rate-limit bucket of each route.
     buckets: Cache<String, String>,
     directories: Cache<BotId, Arc<GuildDirectory>>,
+    lookups: lookups::ChannelLookups,
     chats: Cache<(BotId, ChatId), ChatInfo>,
     /// All messages that one action was split into, by the message id that the agent knows. An edit must change all
     /// of them.
@@ -123,6 +126,7 @@ impl Discord {
             timepiece,
             buckets: Cache::builder().max_capacity(50_000).time_to_idle(Duration::from_secs(3600)).build(),
             directories: Cache::builder().max_capacity(10_000).build(),
+            lookups: lookups::ChannelLookups::default(),
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             split_messages: Cache::builder()
                 .max_capacity(10_000)
@@ -222,6 +226,12 @@ impl Platform for Discord {
 
     fn normalize(&self, bot: &OpenedBot, verified: VerifiedRequest) -> Result<Reading, WebhookRefusal> {
         normalize::normalize(bot, &self.directory(&bot.id), &self.command_files, &verified)
+    }
+
+    async fn complete(&self, bot: &OpenedBot, mut reading: Reading) -> Result<Reading, Fault> {
+        let described = self.describe_places(bot, &mut reading).await;
+        described.map_err(|failure| Fault::ChatLookup(failure.cause(LABEL)))?;
+        Ok(reading)
     }
 
     /// Answers an interaction that came over the gateway.

@@ -11,4 +11,7 @@ pub enum Fault {
     Identity(#[from] identity::Fault),
     #[error(transparent)]
     Relay(#[from] relay::Fault),
+    /// A platform did not say what a chat is, so that its messages cannot be stored now.
+    #[error("could not look up a chat: {0}")]
+    ChatLookup(String),
 }

@@ -33,6 +33,7 @@ use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{BotId, ChatId, Descriptor, MessageId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
+use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -208,8 +209,8 @@ impl Platform for Feishu {
         normalize::normalize(self, bot, &verified)
     }
 
-    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Reading {
-        self.complete_names(bot, reading).await
+    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
+        Ok(self.complete_names(bot, reading).await)
     }
 
     fn text_call(&self) -> Option<&'static str> {

@@ -187,7 +187,7 @@ impl Intake {
     ) -> Result<IntakeResult, Fault> {
         // Rare steps of this function are in boxes, so that its future is small: every message allocates one.
         let reading = match reading.incomplete {
-            true => platform.complete(bot, reading).await,
+            true => platform.complete(bot, reading).await?,
             false => reading,
         };
         // The gate decides about messages of other bots, and counts those that are ignored.

@@ -19,6 +19,7 @@ mod normalize;
 mod own_events;
 mod payload;
 mod register;
+mod room_lookups;
 mod rooms;
 mod sync;
 mod verify;
@@ -34,6 +35,7 @@ use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{BotId, ChatId, Descriptor, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
+use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -230,7 +232,7 @@ impl Platform for Matrix {
         normalize::normalize(self, bot, &verified)
     }
 
-    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Reading {
+    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
         self.complete_rooms(bot, reading).await
     }
 

@@ -14,6 +14,7 @@ use relay::{
 };
 use vault::CapturedCapability;
 
+use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -176,10 +177,11 @@ pub trait Platform: Send + Sync {
     /// Parses a verified request. Only fields known to be safe are copied into an event.
     fn normalize(&self, bot: &OpenedBot, verified: VerifiedRequest) -> Result<Reading, WebhookRefusal>;
 
-    /// Adds what only the platform knows to a reading that is marked as incomplete. It must end within a second or two,
-    /// because the platform waits for its response.
-    async fn complete(&self, _bot: &OpenedBot, reading: Reading) -> Reading {
-        reading
+    /// Adds what only the platform knows to a reading that is marked as incomplete. It must end within the time that the
+    /// platform waits for its response. After a fault nothing of the reading is stored: the platform repeats the delivery,
+    /// or the position of the feed stays before it. So it must not fail forever.
+    async fn complete(&self, _bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
+        Ok(reading)
     }
 
     /// Whether the response to the sender's own request reports a message that is not stored, so that no notice is

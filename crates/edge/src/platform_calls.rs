@@ -104,6 +104,9 @@ impl PlatformClient {
             while let Ok(Some(part)) = response.chunk().await {
                 body.extend_from_slice(&part);
                 if body.len() > LARGEST_ANSWER {
+                    if status < 300 {
+                        return Err(CallFailure::TooLarge);
+                    }
                     break;
                 }
             }

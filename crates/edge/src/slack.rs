@@ -36,6 +36,7 @@ use posthouse_wire::frame::CommandManifest;
 use posthouse_wire::{BotId, ChatId, Descriptor, MessageId, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
+use crate::Fault;
 use crate::bots::OpenedBot;
 use crate::edit_streams::EditLimits;
 use crate::event_feed::{EventFeed, FeedEnd};
@@ -234,8 +235,8 @@ impl Platform for Slack {
         normalize::normalize(self, bot, &verified)
     }
 
-    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Reading {
-        self.complete_names(bot, reading).await
+    async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
+        Ok(self.complete_names(bot, reading).await)
     }
 
     async fn sees(&self, bot: &OpenedBot, user: &UserId, chat: &ChatId) -> bool {

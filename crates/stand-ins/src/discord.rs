@@ -92,6 +92,12 @@ impl StandIn<DiscordPlatform> {
         self.platform.order(Some(application), order)
     }
 
+    /// Number of open gateway connections, with those that have no session yet.
+    #[must_use]
+    pub fn open_sockets(&self) -> usize {
+        self.platform.world.lock().connections.len()
+    }
+
     /// Gateway sessions of all applications.
     #[must_use]
     pub fn sessions(&self) -> Vec<GatewaySession> {

@@ -1,14 +1,15 @@
 //! Directory of servers and channels: their names, topics and permissions, as the gateway reports them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::RwLock;
+use posthouse_wire::Source;
 use serde::Deserialize;
 
-/// Most channels that are remembered for one bot. Further ones are known by their id only.
+/// Most channels that are remembered for one bot. Further ones are looked up for each message.
 const CHANNELS: usize = 200_000;
-/// Most threads that are remembered for one server, so that one server cannot use up the places of all. The oldest make
-/// room.
+/// Most threads that are remembered for one server, so that one server cannot use up the places of all. Those of which
+/// nothing was heard for longest make room. They are looked up again for their next message.
 const THREADS_OF_A_GUILD: usize = 2_000;
 
 pub(super) const DIRECT: u8 = 1;
@@ -117,13 +118,17 @@ pub(super) struct GuildDirectory(RwLock<Contents>);
 #[derive(Default)]
 struct Contents {
     guilds: HashMap<String, Guild>,
-    channels: HashMap<String, Channel>,
-    /// The threads among the channels, by server. A newer thread has a greater id.
-    threads: HashMap<String, BTreeSet<ThreadAge>>,
+    channels: HashMap<String, KeptChannel>,
+    /// The threads among the channels, by server, in the order in which they were kept.
+    threads: HashMap<String, BTreeMap<u64, String>>,
+    /// Number of the channel that was kept last.
+    last: u64,
 }
 
-/// Length and text of an id, in the order of the numbers.
-type ThreadAge = (usize, String);
+struct KeptChannel {
+    channel: Channel,
+    number: u64,
+}
 
 /// How a chat is shown to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,7 +158,7 @@ impl GuildDirectory {
                 let Ok(ObjectId { id }) = serde_json::from_str(data) else { return };
                 let mut contents = self.0.write();
                 contents.guilds.remove(&id);
-                contents.channels.retain(|_, channel| channel.guild_id.as_ref() != Some(&id));
+                contents.channels.retain(|_, kept| kept.channel.guild_id.as_ref() != Some(&id));
                 contents.threads.remove(&id);
             }
             "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {
@@ -184,7 +189,7 @@ impl GuildDirectory {
     }
 
     pub fn channel(&self, id: &str) -> Option<Channel> {
-        self.0.read().channels.get(id).cloned()
+        self.0.read().channels.get(id).map(|kept| kept.channel.clone())
     }
 
     pub fn guild(&self, id: &str) -> Option<Guild> {
@@ -203,61 +208,106 @@ impl GuildDirectory {
     /// A channel of a server with its full name. `described` is the channel as the event itself describes it.
     pub fn view(&self, guild: &str, id: &str, described: Option<ChannelView>) -> ChannelView {
         let contents = self.0.read();
-        let known = contents.channels.get(id).map(|channel| ChannelView {
+        let known = contents.channel(id).map(ChannelView::of);
+        let view = match described {
+            Some(described) => ChannelView {
+                parent: described.parent.or_else(|| known.and_then(|known| known.parent)),
+                ..described
+            },
+            None => match known {
+                Some(known) => known,
+                None => return ChannelView { name: Some(id.to_owned()), ..ChannelView::default() },
+            },
+        };
+        let guild = contents.guilds.get(guild).map(|guild| guild.name.as_str());
+        let parent = view.parent.as_deref().and_then(|parent| contents.channel(parent));
+        view.with_full_name(id, guild, parent)
+    }
+
+    /// Whether a channel is known with everything that its full name needs.
+    pub fn knows_fully(&self, guild: &str, id: &str) -> bool {
+        let contents = self.0.read();
+        let Some(channel) = contents.channel(id) else { return false };
+        let parent = channel.parent_id.as_ref().filter(|_| is_thread(channel.kind));
+        contents.guilds.contains_key(guild)
+            && parent.is_none_or(|parent| contents.channels.contains_key(parent))
+    }
+}
+
+impl ChannelView {
+    /// A channel as it is, without the names of what it is in.
+    pub fn of(channel: &Channel) -> Self {
+        Self {
             kind: Some(channel.kind),
             name: channel.name.clone(),
             topic: channel.topic.clone(),
             parent: channel.parent_id.clone(),
-        });
-        let Some(mut view) = described.or(known) else {
-            return ChannelView { name: Some(id.to_owned()), ..ChannelView::default() };
-        };
-        let guild = contents.guilds.get(guild).map(|guild| guild.name.clone());
-        let own = view.name.take();
-        if !view.kind.is_some_and(is_thread) {
-            // The parent of a thread is a conversation. The parent of a channel is only its category.
-            view.parent = None;
-            let name = own.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
-            view.name = Some(guild.map_or_else(|| name.clone(), |guild| format!("{guild} / {name}")));
-            return view;
         }
-        let parent = view.parent.as_ref().and_then(|parent| contents.channels.get(parent));
+    }
+
+    /// The same with its full name. `guild` is the name of its server, and `parent` the channel that a thread is in.
+    pub fn with_full_name(self, id: &str, guild: Option<&str>, parent: Option<&Channel>) -> Self {
+        let guild = guild.map(str::to_owned);
+        if !self.kind.is_some_and(is_thread) {
+            let name = self.name.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
+            let name = guild.map_or_else(|| name.clone(), |guild| format!("{guild} / {name}"));
+            // The parent of a thread is a conversation. The parent of a channel is only its category.
+            return Self { name: Some(name), parent: None, ..self };
+        }
         let forum = parent.filter(|parent| [FORUM, MEDIA_FORUM].contains(&parent.kind));
-        view.topic = forum.and_then(|forum| forum.topic.clone());
         let parent_name = parent.and_then(|parent| parent.name.clone()).map(|name| match forum {
             Some(_) => name,
             None => format!("#{name}"),
         });
-        let parts = [guild, parent_name, Some(own.unwrap_or_else(|| id.to_owned()))];
-        view.name = Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" / "));
-        view
+        let parts = [guild, parent_name, Some(self.name.unwrap_or_else(|| id.to_owned()))];
+        let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" / ");
+        Self { name: Some(name), topic: forum.and_then(|forum| forum.topic.clone()), ..self }
+    }
+
+    /// Whether it is known what the channel is: a thread, and of which channel, or no thread.
+    pub fn is_placed(&self) -> bool {
+        self.kind.is_some_and(|kind| !is_thread(kind) || self.parent.is_some())
+    }
+
+    /// Writes the channel into the source of an event in it.
+    pub fn write_to(self, source: &mut Source) {
+        let in_thread = self.kind.is_some_and(is_thread);
+        source.chat_type = if in_thread { "thread" } else { "group" }.to_owned();
+        source.chat_name = self.name;
+        source.chat_topic = self.topic;
+        source.thread_id = source.chat_id.as_ref().filter(|_| in_thread).map(|id| id.as_str().into());
+        source.parent_chat_id = self.parent.map(Into::into);
     }
 }
 
 impl Contents {
+    fn channel(&self, id: &str) -> Option<&Channel> {
+        self.channels.get(id).map(|kept| &kept.channel)
+    }
+
     fn keep(&mut self, channel: Channel) {
         if self.channels.len() >= CHANNELS && !self.channels.contains_key(&channel.id) {
             return;
         }
+        self.forget(&channel.id);
+        self.last += 1;
+        let number = self.last;
         if let Some(guild) = channel.guild_id.as_ref().filter(|_| is_thread(channel.kind)) {
             let threads = self.threads.entry(guild.clone()).or_default();
-            threads.insert((channel.id.len(), channel.id.clone()));
+            threads.insert(number, channel.id.clone());
             if threads.len() > THREADS_OF_A_GUILD
                 && let Some((_, oldest)) = threads.pop_first()
             {
                 self.channels.remove(&oldest);
-                if oldest == channel.id {
-                    return;
-                }
             }
         }
-        self.channels.insert(channel.id.clone(), channel);
+        self.channels.insert(channel.id.clone(), KeptChannel { channel, number });
     }
 
     fn forget(&mut self, id: &str) {
-        let Some(channel) = self.channels.remove(id) else { return };
-        if let Some(threads) = channel.guild_id.and_then(|guild| self.threads.get_mut(&guild)) {
-            threads.remove(&(id.len(), id.to_owned()));
+        let Some(kept) = self.channels.remove(id) else { return };
+        if let Some(threads) = kept.channel.guild_id.and_then(|guild| self.threads.get_mut(&guild)) {
+            threads.remove(&kept.number);
         }
     }
 }
@@ -283,6 +333,9 @@ mod tests {
         directory.note("THREAD_DELETE", &thread(2, 110));
         directory.note("THREAD_CREATE", &thread(2, 9000));
         assert!(directory.channel("111").is_some(), "a deleted one made room");
+        directory.note("THREAD_UPDATE", &thread(2, 8));
+        assert!(directory.channel("8").is_some(), "an old thread that is written in again");
+        assert!(directory.channel("111").is_none());
         directory.note("GUILD_DELETE", r#"{"id":"2"}"#);
         assert_eq!(directory.0.read().channels.len(), 1);
         assert_eq!(directory.0.read().threads.len(), 1);

@@ -4,6 +4,7 @@ mod connection;
 mod identify_limit;
 mod inflate;
 mod sessions;
+mod storing;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,14 +33,14 @@ impl Discord {
     }
 
     async fn view_of(&self, bot: &OpenedBot, user: &str, chat: &str) -> Option<bool> {
-        let channel = self.channel(bot, chat).await?;
+        let channel = self.channel(bot, chat).await.ok()?;
         if matches!(channel.kind, DIRECT | GROUP_DIRECT) {
             return Some(channel.recipients.iter().any(|recipient| recipient.id == user));
         }
-        let guild = self.guild(bot, channel.guild_id.as_deref()?).await?;
+        let guild = self.guild(bot, channel.guild_id.as_deref()?).await.ok()?;
         // A thread has the permissions of the channel that it is in.
         let permissions_of = match (&channel.parent_id, is_thread(channel.kind)) {
-            (Some(parent), true) => self.channel(bot, parent).await?,
+            (Some(parent), true) => self.channel(bot, parent).await.ok()?,
             _ => channel.clone(),
         };
         let path = format!("/guilds/{}/members/{user}", guild.id);
@@ -56,32 +56,6 @@ impl Discord {
         let path = format!("/channels/{chat}/thread-members/{user}");
         let call = DiscordCall::get("GET /channels/ID/thread-members/ID", &path).of(chat);
         Some(self.call::<IgnoredAny>(bot, call, TIME_LIMIT).await.is_ok())
-    }
-
-    async fn channel(&self, bot: &OpenedBot, id: &str) -> Option<Channel> {
-        let directory = self.directory(&bot.id);
-        if let Some(known) = directory.channel(id) {
-            return Some(known);
-        }
-        let call = DiscordCall::get("GET /channels/ID", &format!("/channels/{id}")).of(id);
-        let found: Channel = self.call(bot, call, TIME_LIMIT).await.ok()?;
-        // The gateway reports changes of server channels, so these can be kept. Direct channels are requested each
-        // time.
-        if found.guild_id.is_some() {
-            directory.keep_channel(found.clone());
-        }
-        Some(found)
-    }
-
-    async fn guild(&self, bot: &OpenedBot, id: &str) -> Option<Guild> {
-        let directory = self.directory(&bot.id);
-        if let Some(known) = directory.guild(id) {
-            return Some(known);
-        }
-        let call = DiscordCall::get("GET /guilds/ID", &format!("/guilds/{id}")).of(id);
-        let found: Guild = self.call(bot, call, TIME_LIMIT).await.ok()?;
-        directory.keep_guild(found.clone());
-        Some(found)
     }
 }
 

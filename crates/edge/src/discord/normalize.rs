@@ -14,7 +14,7 @@ use crate::platform::{Arrival, Reading, RenamedThread, VerifiedRequest, WebhookR
 
 pub(super) use interactions::{InteractionToken, OwedCallback};
 
-use super::directory::{ChannelView, GuildDirectory, is_thread};
+use super::directory::{ChannelView, GuildDirectory};
 use super::media::CommandFiles;
 use super::payload::{DiscordMessage, DiscordUser, GatewayFrame, GuildMember, Interaction};
 use super::{INTERACTIONS_DOOR, PLATFORM};
@@ -119,10 +119,12 @@ impl DiscordContext<'_> {
             return Reading::ignored("system");
         }
         let Some(arrival) = self.arrival(message) else { return Reading::ignored("empty") };
+        let guild = message.guild_id.as_deref();
+        let incomplete = guild.is_some_and(|guild| !self.directory.knows_fully(guild, &message.channel_id));
         if message.author.bot || message.webhook_id.is_some() {
-            return Reading { from_bots: vec![arrival], ..Reading::ignored(BOT_AUTHOR) };
+            return Reading { from_bots: vec![arrival], incomplete, ..Reading::ignored(BOT_AUTHOR) };
         }
-        Reading { arrivals: vec![arrival], ..Reading::default() }
+        Reading { arrivals: vec![arrival], incomplete, ..Reading::default() }
     }
 
     /// The message as an arrival. `None` if it has neither a text nor a file.
@@ -193,17 +195,9 @@ impl DiscordContext<'_> {
             let chat_name = author.username.as_deref().map(str::to_owned);
             return Source { chat_type: "dm".to_owned(), chat_name, ..source };
         };
-        let view = self.directory.view(guild, place.channel, place.described.clone());
-        let in_thread = view.kind.is_some_and(is_thread);
-        Source {
-            chat_type: if in_thread { "thread" } else { "group" }.to_owned(),
-            chat_name: view.name,
-            chat_topic: view.topic,
-            thread_id: in_thread.then(|| place.channel.into()),
-            parent_chat_id: view.parent.map(Into::into),
-            scope_id: Some(guild.into()),
-            ..source
-        }
+        let mut source = Source { scope_id: Some(guild.into()), ..source };
+        self.directory.view(guild, place.channel, place.described.clone()).write_to(&mut source);
+        source
     }
 
     fn dedup(&self, id: &str) -> String {

@@ -117,7 +117,7 @@ fn trouble(failure: &CallFailure) -> BotTrouble {
         }
         CallFailure::Unreached(cause) => format!("Discord cannot be reached: {cause}"),
         CallFailure::Lost => "Discord did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }
 

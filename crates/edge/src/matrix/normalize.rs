@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::ids::{is_event_id, is_room_id, is_user_id, server_of};
 use super::membership::{DECLINE, JOIN, REFUSE_ENCRYPTED, accepts_invitation, room_call};
 use super::payload::{EventRelation, MatrixEvent, MemberContent, MessageContent, Transaction};
+use super::rooms::FoundRooms;
 use super::{Matrix, PING_DOOR, PLATFORM, ROOMS_DOOR, TRANSACTIONS_DOOR, USER_ID, USERS_DOOR};
 use crate::bots::OpenedBot;
 use crate::platform::{Arrival, PlatformResponse, Reading, VerifiedRequest, WebhookRefusal};
@@ -82,7 +83,7 @@ pub(super) fn read_events(
             _ => reading.ignored.push(UNREADABLE),
         }
     }
-    matrix.fill_rooms(bot, reading)
+    matrix.fill_rooms(bot, reading, &FoundRooms::default())
 }
 
 /// One event with what is known about it.

@@ -102,7 +102,7 @@ fn trouble(failure: &CallFailure) -> BotTrouble {
         }
         CallFailure::Unreached(cause) => format!("the homeserver cannot be reached: {cause}"),
         CallFailure::Lost => "the homeserver did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Sync: long polling for the events of an ordinary user, from a saved position.
 
+mod gaps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::api::MatrixCall;
-use super::ids::is_room_id;
 use super::normalize::read_events;
 use super::payload::{MatrixEvent, MemberContent, MemberEventBefore};
 use super::{LABEL, Matrix, USER_ID};
@@ -22,10 +23,8 @@ use crate::platform_calls::CallFailure;
 /// Time for which the homeserver holds a poll while nothing happens.
 const HOLD: Duration = Duration::from_secs(30);
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Most events of one room in a response.
-const MOST_EVENTS: u32 = 100;
-/// Pages of older events that are read after a gap.
-const MOST_PAGES: usize = 10;
+/// Most events of one room in a response. A response that is too large is requested again with the next number.
+const MOST_EVENTS: [u32; 3] = [100, 10, 1];
 
 #[derive(Deserialize)]
 struct SyncAnswer {
@@ -68,13 +67,6 @@ struct StrippedState {
     events: Vec<Box<RawValue>>,
 }
 
-#[derive(Deserialize)]
-struct MessagesPage {
-    #[serde(default)]
-    chunk: Vec<Box<RawValue>>,
-    end: Option<String>,
-}
-
 /// Polls until the feed is stopped or a poll fails. The position moves only after everything is stored.
 pub(super) async fn fetch(matrix: &Matrix, feed: &mut EventFeed) -> FeedEnd {
     let (bot, stop) = (Arc::clone(&feed.bot), feed.stop.clone());
@@ -86,6 +78,10 @@ pub(super) async fn fetch(matrix: &Matrix, feed: &mut EventFeed) -> FeedEnd {
         };
         let answer = match polled {
             Ok(answer) => answer,
+            Err(CallFailure::TooLarge) => {
+                tracing::error!(bot.id = %bot.id, "the news of a bot are too large for one response, with one event per room too: its user must leave rooms or decline invitations; nothing is lost until then");
+                return FeedEnd::NeedsOperator;
+            }
             Err(failure) => {
                 // A refused token leads to a check of the credential, which logs it.
                 if !failure.is_credential_dead() {
@@ -110,9 +106,27 @@ pub(super) async fn fetch(matrix: &Matrix, feed: &mut EventFeed) -> FeedEnd {
 }
 
 async fn poll(matrix: &Matrix, bot: &OpenedBot, since: Option<&str>) -> Result<SyncAnswer, CallFailure> {
-    let none = json!({ "types": [] });
     // Messages from before the bot was created are not for it.
-    let events = if since.is_some() { MOST_EVENTS } else { 0 };
+    if since.is_none() {
+        return poll_for(matrix, bot, None, 0).await;
+    }
+    for events in MOST_EVENTS {
+        match poll_for(matrix, bot, since, events).await {
+            Err(CallFailure::TooLarge) => {}
+            answer => return answer,
+        }
+    }
+    Err(CallFailure::TooLarge)
+}
+
+/// Polls for at most this many events of each room. What is left out is read as a gap.
+async fn poll_for(
+    matrix: &Matrix,
+    bot: &OpenedBot,
+    since: Option<&str>,
+    events: u32,
+) -> Result<SyncAnswer, CallFailure> {
+    let none = json!({ "types": [] });
     let filter = json!({
         "presence": none, "account_data": none,
         "room": {
@@ -154,22 +168,64 @@ async fn keep(matrix: &Matrix, feed: &EventFeed, answer: SyncAnswer, since: Opti
         }
         // The first response only says where to begin.
         let Some(since) = since else { continue };
-        let events = match complete_timeline(matrix, bot, &room, joined.timeline, since).await {
-            Ok(events) => events,
-            Err(failure) => {
-                tracing::warn!(bot.id = %bot.id, "could not read the older events of a room: {}", failure.cause(LABEL));
-                return Kept::Failed;
-            }
-        };
-        let events = since_own_join(bot, &events);
-        let verified = fetched(matrix);
-        let reading = read_events(matrix, bot, Some(&room), &events, &verified);
-        if let Err(fault) = feed.intake.take(&platform, bot, reading, None).await {
-            tracing::error!(%fault, bot.id = %bot.id, "could not store the events of a room");
-            return Kept::Failed;
+        let room = SyncedRoom { matrix, feed, platform: &platform, id: &room, since };
+        match room.keep(joined.timeline).await {
+            Kept::All => {}
+            unfinished => return unfinished,
         }
     }
     Kept::All
+}
+
+/// A room with events since the last position.
+struct SyncedRoom<'a> {
+    matrix: &'a Matrix,
+    feed: &'a EventFeed,
+    platform: &'a Arc<dyn Platform>,
+    id: &'a str,
+    since: &'a str,
+}
+
+impl SyncedRoom<'_> {
+    /// Stores the events since the last position, oldest first.
+    async fn keep(&self, timeline: Timeline) -> Kept {
+        let unread = |failure: CallFailure| {
+            let cause = failure.cause(LABEL);
+            tracing::warn!(bot.id = %self.feed.bot.id, "could not read the older events of a room: {cause}");
+            Kept::Failed
+        };
+        let stop = &self.feed.stop;
+        let gap = match stop.run_until_cancelled(self.find_gap(timeline)).await {
+            None => return Kept::Stopped,
+            Some(Err(failure)) => return unread(failure),
+            Some(Ok(gap)) => gap,
+        };
+        for page in gap.pages.iter().rev() {
+            let events = match stop.run_until_cancelled(self.read_page(page)).await {
+                None => return Kept::Stopped,
+                Some(Err(failure)) => return unread(failure),
+                Some(Ok(page)) => page.oldest_first(),
+            };
+            match self.store(&events).await {
+                Kept::All => {}
+                unfinished => return unfinished,
+            }
+        }
+        self.store(&gap.newest).await
+    }
+
+    async fn store(&self, events: &[Box<RawValue>]) -> Kept {
+        let bot = &self.feed.bot;
+        let events = since_own_join(bot, events);
+        let reading = read_events(self.matrix, bot, Some(self.id), &events, &fetched(self.matrix));
+        match self.feed.intake.take(self.platform, bot, reading, None).await {
+            Ok(_) => Kept::All,
+            Err(fault) => {
+                tracing::error!(%fault, bot.id = %bot.id, "could not store the events of a room");
+                Kept::Failed
+            }
+        }
+    }
 }
 
 fn fetched(matrix: &Matrix) -> VerifiedRequest {
@@ -204,37 +260,4 @@ fn since_own_join<'e>(bot: &OpenedBot, events: &'e [Box<RawValue>]) -> Vec<&'e R
     let joined = events.iter().rposition(|event| is_own_join(bot, event));
     let from = joined.map_or(0, |joined| joined + 1);
     events[from..].iter().map(|event| &**event).collect()
-}
-
-/// The events of a room since the last position, oldest first. After a gap the older ones are read page by page.
-async fn complete_timeline(
-    matrix: &Matrix,
-    bot: &OpenedBot,
-    room: &str,
-    timeline: Timeline,
-    since: &str,
-) -> Result<Vec<Box<RawValue>>, CallFailure> {
-    let Timeline { mut events, limited, prev_batch } = timeline;
-    let mut from = prev_batch.filter(|_| limited && is_room_id(room));
-    for page in 0.. {
-        // A room that the bot has just joined has a gap without end.
-        let Some(token) = from.filter(|_| !events.iter().any(|event| is_own_join(bot, event))) else {
-            break;
-        };
-        if page == MOST_PAGES {
-            tracing::warn!(bot.id = %bot.id, "a room had more events since the last poll than are read at once; the oldest are skipped");
-            break;
-        }
-        let call = MatrixCall::in_room(Method::GET, "GET messages", room, &["messages"])
-            .with_query("dir", "b")
-            .with_query("from", token)
-            .with_query("to", since)
-            .with_query("limit", MOST_EVENTS.to_string());
-        let mut older: MessagesPage = matrix.call(bot, call, TIME_LIMIT).await?;
-        from = older.end.filter(|_| !older.chunk.is_empty());
-        older.chunk.reverse();
-        older.chunk.append(&mut events);
-        events = older.chunk;
-    }
-    Ok(events)
 }

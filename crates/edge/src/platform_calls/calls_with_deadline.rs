@@ -110,6 +110,7 @@ impl<'a> CallsWithDeadline<'a> {
                 }
                 CallFailure::Unreached(_) => Some(Duration::ZERO),
                 CallFailure::Lost => (repeat == RepeatRule::Harmless).then_some(Duration::ZERO),
+                CallFailure::TooLarge => None,
             };
             match pause {
                 Some(pause) if pause < self.left() => self.timepiece.after(pause).await,

@@ -12,6 +12,8 @@ pub enum CallFailure {
     Unreached(String),
     /// The request was sent and no response came. The platform may have carried it out.
     Lost,
+    /// The call was carried out, and its response is larger than is read.
+    TooLarge,
     /// The platform refused the call.
     Refused(CallRefusal),
 }
@@ -90,6 +92,7 @@ impl CallFailure {
             CallFailure::Lost => {
                 return format!("{platform}'s response timed out; the call may have succeeded");
             }
+            CallFailure::TooLarge => return format!("{platform}'s response is too large"),
             CallFailure::Refused(refused) => refused,
         };
         let code = refused.code;
@@ -118,11 +121,17 @@ impl CallFailure {
         matches!(self, CallFailure::Refused(CallRefusal { kind: RefusalKind::CredentialDead, .. }))
     }
 
+    /// Whether the platform would refuse the same call again, as far as it says.
+    pub fn is_final(&self) -> bool {
+        let CallFailure::Refused(refused) = self else { return false };
+        matches!(refused.kind, RefusalKind::Gone | RefusalKind::Forbidden | RefusalKind::Permanent)
+    }
+
     /// Whether the call certainly had no effect.
     pub fn had_no_effect(&self) -> bool {
         match self {
             CallFailure::Unreached(_) => true,
-            CallFailure::Lost => false,
+            CallFailure::Lost | CallFailure::TooLarge => false,
             CallFailure::Refused(refused) => refused.kind != RefusalKind::ServerError,
         }
     }

@@ -149,7 +149,7 @@ fn trouble(failure: &CallFailure, what: &str) -> BotTrouble {
         CallFailure::Refused(refused) if !refused.description.is_empty() => refused.description.clone(),
         CallFailure::Unreached(cause) => format!("Slack cannot be reached: {cause}"),
         CallFailure::Lost => "Slack did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }
 

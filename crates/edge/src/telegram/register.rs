@@ -102,6 +102,6 @@ fn trouble(failure: &CallFailure) -> BotTrouble {
         }
         CallFailure::Unreached(cause) => format!("Telegram cannot be reached: {cause}"),
         CallFailure::Lost => "Telegram did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }

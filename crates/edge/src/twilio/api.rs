@@ -149,7 +149,7 @@ pub(super) fn trouble_words(failure: &CallFailure) -> String {
         }
         CallFailure::Unreached(cause) => format!("Twilio cannot be reached: {cause}"),
         CallFailure::Lost => "Twilio did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     }
 }
 

@@ -109,7 +109,7 @@ fn trouble(failure: &CallFailure) -> BotTrouble {
         CallFailure::Refused(refused) if !refused.description.is_empty() => refused.description.clone(),
         CallFailure::Unreached(cause) => format!("WeCom cannot be reached: {cause}"),
         CallFailure::Lost => "WeCom did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }
 

@@ -91,7 +91,7 @@ fn trouble(failure: &CallFailure) -> BotTrouble {
         }
         CallFailure::Unreached(cause) => format!("WhatsApp cannot be reached: {cause}"),
         CallFailure::Lost => "WhatsApp did not answer in time".to_owned(),
-        CallFailure::Refused(_) => failure.cause(LABEL),
+        CallFailure::Refused(_) | CallFailure::TooLarge => failure.cause(LABEL),
     })
 }
 

@@ -5,6 +5,7 @@ mod early_files;
 mod gateway;
 mod guests;
 mod interactions;
+mod restarts;
 mod sending;
 mod streaming;
 mod threads;

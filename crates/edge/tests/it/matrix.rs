@@ -2,6 +2,7 @@
 
 mod actors;
 mod files;
+mod lookups;
 mod rooms;
 mod sending;
 mod syncing;

@@ -1,6 +1,5 @@
 //! Gateway connection of one shard: hello, identify or resume, heartbeats, events, and its end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -8,14 +7,17 @@ use futures_util::future::{BoxFuture, Fuse, FusedFuture};
 use posthouse_time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::Shards;
+use super::identify_limit::IdentifyTurn;
 use super::inflate::{InflatedFrame, Inflater, LARGEST_MESSAGE};
 use super::sessions::ShardSession;
+use super::storing::{channel_of, store};
 use crate::discord::payload::GatewayFrame;
 use crate::discord::{LABEL, TOKEN};
 use crate::event_feed::{EventLanes, StoringEvent, random_fraction};
-use crate::platform::{Platform, Reading, VerifiedRequest};
+use crate::platform::{Platform, VerifiedRequest};
 use crate::platform_calls::{CallFailure, PlatformSocket, SocketFrame};
 
 const DISPATCH: u8 = 0;
@@ -90,11 +92,18 @@ pub(super) struct ShardConnection<'a> {
     lanes: EventLanes<'a>,
     /// The position that is being saved.
     saving: Fuse<BoxFuture<'a, ()>>,
+    /// Ends the waiting of events whose channel Discord does not describe.
+    closing: CancellationToken,
 }
 
 impl<'a> ShardConnection<'a> {
     /// Connects, and identifies or resumes.
     pub async fn open(shards: Shards<'a>, shard: u32, url: &str) -> Result<Self, CallFailure> {
+        let session = shards.sessions.session(shard);
+        let turn = match session {
+            Some(_) => None,
+            None => Some(shards.identifying.turn(shard).await),
+        };
         let address = format!("{}/?v=10&encoding=json&compress=zlib-stream", url.trim_end_matches('/'));
         let socket = shards.discord.client.open_socket(&address, LARGEST_MESSAGE).await?;
         let mut connection = ShardConnection {
@@ -109,12 +118,18 @@ impl<'a> ShardConnection<'a> {
             url: url.to_owned(),
             lanes: EventLanes::default(),
             saving: Fuse::terminated(),
+            closing: shards.ending.child_token(),
         };
-        connection.greet().await?;
+        connection.greet(session, turn).await?;
         Ok(connection)
     }
 
-    async fn greet(&mut self) -> Result<(), CallFailure> {
+    /// Waits for the first frame, and resumes the session or begins a new one.
+    async fn greet(
+        &mut self,
+        session: Option<ShardSession>,
+        turn: Option<IdentifyTurn<'_>>,
+    ) -> Result<(), CallFailure> {
         let timepiece = &self.shards.discord.timepiece;
         let hello = async {
             loop {
@@ -144,13 +159,15 @@ impl<'a> ShardConnection<'a> {
             .credentials
             .get(TOKEN)
             .ok_or_else(|| CallFailure::Unreached("the bot has no token".to_owned()))?;
-        let frame = match self.shards.sessions.session(self.shard) {
+        let frame = match session {
             Some(ShardSession { id, seq, .. }) => {
                 self.seq = Some(seq);
                 json!({ "op": RESUME, "d": { "token": token.expose(), "session_id": id, "seq": seq } })
             }
             None => {
-                self.shards.identifying.wait(self.shard).await;
+                if let Some(turn) = turn {
+                    turn.used();
+                }
                 let properties =
                     json!({ "os": std::env::consts::OS, "browser": "posthouse", "device": "posthouse" });
                 json!({ "op": IDENTIFY, "d": { "token": token.expose(), "intents": INTENTS,
@@ -166,12 +183,13 @@ impl<'a> ShardConnection<'a> {
     /// Receives events until the connection ends. `works` is set once the session is accepted.
     pub async fn serve(mut self, works: &mut bool) -> ShardEnd {
         let end = self.run(works).await;
-        let ShardConnection { shards, shard, socket, mut lanes, saving, .. } = self;
+        let ShardConnection { shards, shard, socket, mut lanes, saving, closing, .. } = self;
         let storing = async {
             if end == ShardEnd::NewSession {
                 // Discord does not send the events of a session that is gone again.
                 shards.ending.run_until_cancelled(lanes.finish()).await;
             }
+            closing.cancel();
             lanes.finish_running().await;
             if !saving.is_terminated() {
                 saving.await;
@@ -338,15 +356,7 @@ impl<'a> ShardConnection<'a> {
                 return None;
             }
         };
-        let platform: Arc<dyn Platform> = Arc::new(discord.clone());
-        let channel = channel_of(&reading);
-        let storing = async move {
-            let taken = sessions.intake().take(&platform, bot, reading, None).await;
-            let taken = taken
-                .inspect_err(|fault| tracing::error!(%fault, bot.id = %bot.id, "could not store an event"));
-            taken.is_ok()
-        };
-        Some((channel, storing.boxed()))
+        Some((channel_of(&reading), store(self.shards, self.closing.clone(), reading)))
     }
 
     /// The reason for the end, by close code.
@@ -377,13 +387,4 @@ fn note_stored(shards: &Shards<'_>, shard: u32, lanes: &EventLanes<'_>) {
     if let Some(seq) = lanes.stored_up_to() {
         shards.sessions.stored(shard, seq);
     }
-}
-
-/// The channel of a reading. Empty if it is about none.
-fn channel_of(reading: &Reading) -> String {
-    let arrival = reading.arrivals.iter().chain(&reading.from_bots).next();
-    let of_message =
-        arrival.and_then(|arrival| arrival.event.source.chat_id.as_ref()).map(ToString::to_string);
-    let of_thread = || reading.renamed.first().map(|renamed| renamed.thread.to_string());
-    of_message.or_else(of_thread).unwrap_or_default()
 }

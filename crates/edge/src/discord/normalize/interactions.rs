@@ -106,6 +106,10 @@ impl DiscordContext<'_> {
         let Some(by) = by.or(interaction.user.as_ref()) else { return Reading::ignored("unknown") };
         let Some(text) = text_of(interaction.kind, data) else { return Reading::ignored("unknown") };
         let place = place_of(interaction, channel);
+        // The names of its surroundings are left out if they are not known: Discord waits for the first answer.
+        let is_placed = place.described.as_ref().is_some_and(ChannelView::is_placed);
+        let incomplete =
+            place.guild.is_some() && !is_placed && self.directory.channel(place.channel).is_none();
         let source = self.source(&place, &interaction.id, by, interaction.member.as_ref());
         let pressed = interaction.message.as_ref().filter(|_| interaction.kind == COMPONENT);
         let pressed_author = pressed.and_then(|pressed| pressed.author.as_ref());
@@ -137,7 +141,7 @@ impl DiscordContext<'_> {
             references,
             ..Arrival::new(event, self.dedup(&interaction.id), self.verified.received)
         };
-        Reading { arrivals: vec![arrival], ..Reading::default() }
+        Reading { arrivals: vec![arrival], incomplete, ..Reading::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use edge::platform::Platform;
 use edge::{EventFeed, OpenedBot, keep_open};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, Outcome, Secret};
+use posthouse_wire::{Action, InstanceId, Outcome, Secret};
 use relay::{EgressResult, PermittedAction};
 use serde_json::{Value, json};
 use stand_ins::discord as played;
@@ -124,6 +124,11 @@ impl Feed {
 }
 
 impl Fixture {
+    /// Forgets all that was learned over the gateway, as a restart of the server does. The session goes on.
+    pub fn forget_servers(&mut self) {
+        self.discord = discord(&self.stand_in.api_url(), self.clock.clone());
+    }
+
     pub fn order(&self, action: Action) -> PermittedAction {
         PermittedAction {
             may_redeem: true,
@@ -156,13 +161,21 @@ impl Fixture {
 
     /// Waits until the agent has these messages.
     pub async fn hears(&self, texts: &[&str]) {
-        let heard = async {
-            while self.server.texts().await != texts {
+        self.is_heard_by(&self.server.agent, texts).await;
+    }
+
+    /// Waits until this agent has these messages.
+    pub async fn is_heard_by(&self, agent: &InstanceId, texts: &[&str]) {
+        let heard = async || -> Vec<String> {
+            self.server.events_of(agent).await.into_iter().map(|event| event.text).collect()
+        };
+        let until_heard = async {
+            while heard().await != texts {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if tokio::time::timeout(LONG, heard).await.is_err() {
-            panic!("heard {:?}, not {texts:?}", self.server.texts().await);
+        if tokio::time::timeout(LONG, until_heard).await.is_err() {
+            panic!("heard {:?}, not {texts:?}", heard().await);
         }
     }
 

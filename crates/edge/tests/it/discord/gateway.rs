@@ -154,6 +154,24 @@ async fn every_shard_has_a_session_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_shard_opens_its_socket_when_it_may_identify_and_not_before() {
+    let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+    let fixture = open(clock.clone(), Settings { shards: 3, ..Settings::default() }).await;
+    let feed = Feed::start(&fixture);
+    for ready in 1..=3 {
+        let identified = |stand_in: &stand_ins::discord::DiscordStandIn| stand_in.sessions().len() == ready;
+        assert!(fixture.stand_in.until(LONG, identified).await, "{:?}", fixture.stand_in.sessions());
+        assert_eq!(
+            fixture.stand_in.open_sockets(),
+            ready,
+            "the others would send no heartbeat while they wait"
+        );
+        clock.wind(Duration::from_secs(5));
+    }
+    feed.stop().await;
+}
+
+#[tokio::test]
 async fn the_intents_are_those_that_messages_and_reactions_need() {
     let fixture = open_on_wall_time().await;
     let feed = Feed::start(&fixture);

@@ -91,6 +91,10 @@ pub async fn open() -> Fixture {
 }
 
 pub async fn open_with(limits: Option<played::MatrixLimits>, is_service: bool) -> Fixture {
+    open_at(Timepiece::wall(), limits, is_service).await
+}
+
+pub async fn open_at(clock: Timepiece, limits: Option<played::MatrixLimits>, is_service: bool) -> Fixture {
     let account = match is_service {
         true => format!("{POSTY}={AS_TOKEN}={HS_TOKEN}"),
         false => format!("{POSTY}={AS_TOKEN}"),
@@ -98,7 +102,7 @@ pub async fn open_with(limits: Option<played::MatrixLimits>, is_service: bool) -
     let accounts = vec![account.parse().unwrap()];
     let settings = played::Settings { accounts, limits, ..played::Settings::default() };
     let stand_in = played::MatrixStandIn::start(settings).await.unwrap();
-    let (bot, clock) = (bot(is_service), Timepiece::wall());
+    let bot = bot(is_service);
     let matrix = matrix(&stand_in.base_url(), &clock);
     let server = TestServer::with_platform(&bot, &clock, Arc::new(matrix.clone())).await;
     Fixture { stand_in, matrix, bot, clock, server, actions: AtomicU32::new(0) }
@@ -128,9 +132,14 @@ impl Fixture {
 
     /// Delivers these events in one transaction.
     pub async fn receives(&self, id: &str, events: &[Value]) -> DeliveryResult {
+        self.tries(id, events).await.unwrap()
+    }
+
+    /// As [`Self::receives`], for a transaction that may fail.
+    pub async fn tries(&self, id: &str, events: &[Value]) -> Result<DeliveryResult, edge::Fault> {
         let platform: Arc<dyn Platform> = Arc::new(self.matrix.clone());
         let bot = Arc::new(self.bot.clone());
-        self.server.intake().receive(&platform, &bot, transaction(id, events)).await.unwrap()
+        self.server.intake().receive(&platform, &bot, transaction(id, events)).await
     }
 
     pub fn inject(&self, what: Value) -> Value {

@@ -1,16 +1,23 @@
 //! Sync of an ordinary user: the saved position, gaps, invitations, and history that is not for the bot.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use edge::OpenedBot;
 use edge::platform::{BotTrouble, EventDelivery, Platform};
+use posthouse_time::{Moment, Timepiece};
 use serde_json::json;
+use stand_ins::harness::{CallFault, CallFaultKind};
 
-use super::actors::{ANA, DIRECT, Fixture, POSTY, ROOM, bot, open_with};
+use super::actors::{ANA, DIRECT, Fixture, LONG, POSTY, ROOM, bot, open_at, open_with};
 
 /// The bot, in a direct room, after it has begun to poll.
 async fn polling() -> Fixture {
-    let fixture = open_with(None, false).await;
+    polling_at(Timepiece::wall()).await
+}
+
+async fn polling_at(clock: Timepiece) -> Fixture {
+    let fixture = open_at(clock, None, false).await;
     fixture.inject(json!({"do": "room", "room": DIRECT, "members": [ANA, POSTY]}));
     fixture.says(DIRECT, "before the bot was created");
     fixture.server.start_edge();
@@ -48,6 +55,88 @@ async fn after_a_restart_the_position_continues_and_a_long_gap_is_read_in_pages(
     tokio::spawn(async move { again.run().await });
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
     fixture.hears(&expected).await;
+}
+
+impl Fixture {
+    /// Starts the edge again after it was closed, as a restart of the server does.
+    fn polls_again(&self) {
+        let again = self.server.new_edge(&self.clock, vec![Arc::new(self.matrix.clone())]);
+        tokio::spawn(async move { again.run().await });
+    }
+
+    /// Adds events to a room that are not for the bot.
+    fn fills(&self, room: &str, events: usize, padding: &str) {
+        for _ in 0..events {
+            let content = json!({ "padding": padding });
+            self.inject(
+                json!({"do": "event", "room": room, "kind": "org.example.noise", "content": content}),
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_gap_is_too_long_to_be_read_to_its_beginning() {
+    let fixture = polling().await;
+    fixture.says(DIRECT, "hello");
+    fixture.hears(&["hello"]).await;
+    fixture.server.edge().close();
+    fixture.says(DIRECT, "the oldest");
+    fixture.fills(DIRECT, 700, "");
+    fixture.says(DIRECT, "in between");
+    fixture.fills(DIRECT, 700, "");
+    fixture.says(DIRECT, "the newest");
+    fixture.polls_again();
+    fixture.hears(&["hello", "the oldest", "in between", "the newest"]).await;
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_is_requested_again_with_fewer_events() {
+    let fixture = polling().await;
+    fixture.says(DIRECT, "hello");
+    fixture.hears(&["hello"]).await;
+    fixture.server.edge().close();
+    let padding = "x".repeat(60_000);
+    let mut heard = vec!["hello".to_owned()];
+    // The gap of the first room is larger than what is held in memory.
+    for (room, events) in [("!b1", 300), ("!b2", 80), ("!b3", 80), ("!b4", 80)] {
+        fixture.inject(json!({"do": "room", "room": room, "members": [ANA, POSTY]}));
+        for text in [format!("first in {room}"), format!("last in {room}")] {
+            fixture.says(room, &text);
+            fixture.fills(room, events / 2, &padding);
+            heard.push(text);
+        }
+    }
+    fixture.polls_again();
+    fixture.hears(&heard.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
+#[tokio::test]
+async fn a_bot_whose_smallest_response_is_too_large_stands_still_and_loses_nothing() {
+    let fixture = polling_at(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    fixture.says(DIRECT, "hello");
+    fixture.hears(&["hello"]).await;
+    let body = json!({ "next_batch": "s999999", "padding": "x".repeat(17 << 20) });
+    let huge = CallFault::new(CallFaultKind::Answer { status: 200, body }).on("GET sync").until_cleared();
+    let huge = fixture.stand_in.fault(huge);
+    // It ends the poll that is under way.
+    fixture.says(DIRECT, "before");
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(huge) == 3).await);
+    fixture.says(DIRECT, "meanwhile");
+    fixture.stand_in.clear_faults();
+    let heard = fixture.hears(&["hello", "before", "meanwhile"]);
+    fixture.clock.wind_until(Duration::from_secs(60), heard).await;
+}
+
+#[tokio::test]
+async fn the_position_stays_before_a_message_whose_room_is_not_known_yet() {
+    let fixture = polling_at(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    let failing = CallFault::new(CallFaultKind::ServerError { status: 502 }).in_chat(DIRECT);
+    let failing = fixture.stand_in.fault(failing.until_cleared());
+    fixture.says(DIRECT, "hello");
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(failing) > 0).await);
+    fixture.stand_in.clear_faults();
+    fixture.clock.wind_until(Duration::from_secs(1), fixture.hears(&["hello"])).await;
 }
 
 #[tokio::test]

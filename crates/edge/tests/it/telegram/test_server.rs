@@ -172,6 +172,33 @@ impl TestServer {
         self.vault.keep(&bot.platform, &bot.id, &bot.credentials).await.unwrap();
     }
 
+    /// Adds an agent of another tenant.
+    pub async fn add_agent(&self, name: &str) -> InstanceId {
+        let (roster, tenant) = (self.ledger.roster(), format!("ten_{name}"));
+        let instance = Instance {
+            id: InstanceId::new(format!("inst_{name}")),
+            tenant: tenant.as_str().into(),
+            name: name.into(),
+            wake_url: None,
+            callback_url: None,
+            generation: Generation::Auto,
+            idle: false,
+            created: Moment::default(),
+        };
+        let (id, created) = (instance.id.clone(), Moment::default());
+        roster
+            .create_tenant(Tenant { id: tenant.as_str().into(), name: name.into(), created })
+            .await
+            .unwrap();
+        roster.create_instance(instance).await.unwrap();
+        id
+    }
+
+    /// Routes a part of a bot to an agent.
+    pub async fn add_route(&self, bot: &OpenedBot, discriminator: Discriminator, agent: &InstanceId) {
+        self.ledger.roster().create_route(route_of(bot, discriminator, agent)).await.unwrap();
+    }
+
     /// The edge as a restart of the server builds it.
     pub fn new_edge(&self, clock: &Timepiece, platforms: Vec<Arc<dyn Platform>>) -> Edge {
         Edge::new(edge::Parts {
@@ -209,7 +236,12 @@ impl TestServer {
     }
 
     pub async fn texts(&self) -> Vec<String> {
-        let unread = self.ledger.inbox().unread(&self.agent, Seq(0), 1000).await.unwrap();
-        unread.iter().map(|entry| serde_json::from_slice::<Event>(&entry.event).unwrap().text).collect()
+        self.events_of(&self.agent).await.into_iter().map(|event| event.text).collect()
+    }
+
+    /// The messages that an agent has not acknowledged.
+    pub async fn events_of(&self, agent: &InstanceId) -> Vec<Event> {
+        let unread = self.ledger.inbox().unread(agent, Seq(0), 1000).await.unwrap();
+        unread.iter().map(|entry| serde_json::from_slice(&entry.event).unwrap()).collect()
     }
 }
