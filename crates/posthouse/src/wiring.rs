@@ -188,6 +188,7 @@ fn open_doors(
         doors::BodyLimits {
             within: config.server.body_timeout.0,
             unfinished: doors::ByteBudget::new(config.server.unfinished_body_bytes),
+            unsent: doors::ByteBudget::new(config.server.unsent_answer_bytes),
             timepiece: timepiece.clone(),
         },
     )
