@@ -12,8 +12,10 @@ mod remote;
 mod skill_folder;
 mod sqlite;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use ledger::SkillAuditRow;
+use ledger::{FileThreads, SkillAuditRow};
 use serde_json::{Map, Value};
 
 use crate::fault::Fault;
@@ -81,6 +83,13 @@ pub trait SkillBackend: Send + Sync + 'static {
     /// Whether `replace` commits the audit row of a write together with the skill. Only the server's own store can.
     fn commits_audit(&self) -> bool {
         false
+    }
+    /// The same store for a caller whose blocking work runs on these threads. None if the store does no such work.
+    fn on_threads(&self, _threads: &Arc<FileThreads>) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
     }
     /// Refuses if the tenant has no storage left.
     fn quota(&self) -> Result<(), RefusalReason> {

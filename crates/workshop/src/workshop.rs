@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use errand::Errand;
 use identity::RosterView;
-use ledger::{DataEntries, SkillApproval, Usage};
+use ledger::{DataEntries, SkillApproval, TenantFileThreads, Usage};
 use post::Callers;
 use posthouse_time::Timepiece;
 use vault::WebhookSigner;
@@ -62,6 +62,7 @@ impl Workshop {
         let (errand, signer, custom) = (parts.errand, parts.webhook_signer, parts.custom_stores);
         let remote = RemoteStores::new(errand, signer, Arc::clone(&metrics), timepiece.clone());
         let remote = Arc::new(remote);
+        let files = TenantFileThreads::default();
         let data = DataStores::new(DataParts {
             config: config.clone(),
             entries: data,
@@ -69,6 +70,7 @@ impl Workshop {
             roster: roster.clone(),
             remote: Arc::clone(&remote),
             custom: custom.clone(),
+            files: files.clone(),
             timepiece: timepiece.clone(),
         });
         let stores = Arc::new(TenantStores::new(StoreParts {
@@ -79,6 +81,7 @@ impl Workshop {
             roster: roster.clone(),
             remote: Arc::clone(&remote),
             custom,
+            files,
             timepiece: timepiece.clone(),
         }));
         let log = Arc::new(ApprovalLog::new(Arc::clone(&approval), Arc::clone(&metrics), timepiece));

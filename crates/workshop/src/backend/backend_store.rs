@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::SkillAuditRow;
+use ledger::{FileThreads, SkillAuditRow};
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value};
 use skill::{ContentHash, Status};
@@ -57,6 +57,14 @@ impl<S> BackendStore<S> {
 }
 
 impl<S: SkillBackend> BackendStore<S> {
+    /// The same store for a tenant whose blocking work runs on these threads.
+    pub fn on(&self, threads: &Arc<FileThreads>) -> Self {
+        match self.backend.on_threads(threads) {
+            Some(backend) => Self { backend: Arc::new(backend), ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
     pub(super) fn refused<T>(&self, answer: Result<T, RefusalReason>) -> Result<T, StoreRefusal> {
         answer.map_err(|reason| StoreRefusal { implementation: self.backend.implementation(), reason })
     }

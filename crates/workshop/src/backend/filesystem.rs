@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use ledger::FileThreads;
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use super::skill_folder::{FileTrouble, FoundText, ListedFile, SkillFolder};
 use super::{
     BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendStore, BackendWrite, SkillBackend,
 };
-use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
 use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::write_rules::WriteRules;
@@ -26,8 +26,10 @@ const YOUNG: i64 = 2000;
 /// Skills in a folder.
 pub type FilesystemSkillStore = BackendStore<FilesystemBackend>;
 
+#[derive(Clone)]
 pub struct FilesystemBackend {
     folder: Arc<LockedFolder>,
+    threads: Arc<FileThreads>,
     timepiece: Timepiece,
     rules: WriteRules,
 }
@@ -87,7 +89,8 @@ impl FilesystemSkillStore {
             writing: Mutex::new(()),
             is_repaired: AtomicBool::new(false),
         };
-        let backend = FilesystemBackend { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
+        let (folder, threads) = (Arc::new(folder), Arc::default());
+        let backend = FilesystemBackend { folder, threads, timepiece: timepiece.clone(), rules };
         Self::new(backend, timepiece)
     }
 }
@@ -121,7 +124,7 @@ impl FilesystemBackend {
         .await
     }
 
-    /// Runs work on a blocking thread.
+    /// Runs work on one of the file threads.
     async fn run<T, W>(&self, work: W) -> BackendAnswer<T>
     where
         T: Send + 'static,
@@ -132,11 +135,10 @@ impl FilesystemBackend {
             folder.repair();
             work(&folder)
         };
-        match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(answer)) => Ok(Ok(answer)),
-            Ok(Err(FileTrouble::Refused(refusal))) => Ok(Err(refusal)),
-            Ok(Err(FileTrouble::Fault(fault))) => Err(fault),
-            Err(_) => Err(Fault::Stopped),
+        match self.threads.work(work).await.map_err(ledger::Fault::from)? {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(FileTrouble::Refused(refusal)) => Ok(Err(refusal)),
+            Err(FileTrouble::Fault(fault)) => Err(fault),
         }
     }
 }
@@ -161,6 +163,10 @@ impl SkillBackend for FilesystemBackend {
 
     fn rules(&self) -> &WriteRules {
         &self.rules
+    }
+
+    fn on_threads(&self, threads: &Arc<FileThreads>) -> Option<Self> {
+        Some(Self { threads: Arc::clone(threads), ..self.clone() })
     }
 
     async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {
