@@ -124,7 +124,7 @@ pub use skill_runs::{
 pub use skill_triggers::{NewTrigger, SkillTriggers, TRIGGERS_OF_A_TENANT, TriggerRecord};
 pub use skills::{
     DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
-    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
+    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill, is_full_page,
 };
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};

@@ -210,6 +210,7 @@ fn tool_parts(
     };
     workshop::ToolParts {
         callers: planes.post.callers().clone(),
+        workshop: workshop.clone(),
         runner: Arc::new(toolbox),
         public_url: url.to_owned(),
         timepiece: timepiece.clone(),

@@ -24,17 +24,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_kit::Problem;
 use identity::{RosterView, TenantCache};
 use ledger::{DataEntries, DataSeq, SkillApproval, TenantFileThreads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::custom_stores::CustomStores;
 use crate::fault::Fault;
+use crate::large_answers::{AnswerTurn, LargeAnswers};
+use crate::long_json;
 use crate::remote_stores::RemoteStores;
+use crate::running::SkillThreads;
 use crate::tenant_stores::StoreChoice;
 
 pub use data_bridge::{BRIDGE, DataBridge};
@@ -62,6 +67,8 @@ pub(crate) struct DataParts {
     pub remote: Arc<RemoteStores>,
     pub custom: CustomStores,
     pub files: TenantFileThreads,
+    pub answers: Arc<LargeAnswers>,
+    pub threads: Arc<SkillThreads>,
     pub timepiece: Timepiece,
 }
 
@@ -107,6 +114,16 @@ impl DataStores {
             implementation: NO_STORE,
             reason: DataRefusalReason::Unusable { why },
         }))
+    }
+
+    /// A body of a tenant, parsed where it delays nobody else.
+    async fn parsed(&self, tenant: &TenantId, body: Bytes) -> Result<serde_json::Result<Value>, Problem> {
+        long_json::parsed(&self.0.parts.threads, tenant, body, |body| serde_json::from_slice(body)).await
+    }
+
+    /// Waits until a large answer may be built for a tenant.
+    pub(crate) async fn answer_turn(&self, tenant: &TenantId) -> AnswerTurn {
+        self.0.parts.answers.turn(tenant).await
     }
 
     /// The tools `data_read` and `data_write` over the store of a tenant.

@@ -279,7 +279,7 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             };
             for skill in page.items.into_iter().filter(|skill| prepared.passes(skill)) {
                 match skip {
-                    0 if listed.len() < limit => listed.push(skill),
+                    0 if listed.len() < limit => listed.push(skill.in_list()),
                     0 => break,
                     _ => skip -= 1,
                 }
@@ -290,6 +290,10 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             }
         }
         Ok(Ok(listed))
+    }
+
+    async fn page(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillMeta>> {
+        Ok(self.refused(self.backend.list(after, PAGE).await?))
     }
 
     async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta> {
@@ -311,6 +315,23 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             false => Ok(lines),
         });
         Ok(self.refused(lines))
+    }
+
+    async fn versions_page(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreAnswer<SkillPage<VersionInfo>> {
+        if !is_skill_name(name) {
+            return Ok(self.refused(Err(RefusalReason::not_found(name))));
+        }
+        let page = self.backend.history_page(name, after, limit).await?;
+        let page = page.and_then(|page| match page.items.is_empty() && after.is_none() {
+            true => Err(RefusalReason::not_found(name)),
+            false => Ok(page),
+        });
+        Ok(self.refused(page))
     }
 
     async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo> {

@@ -23,6 +23,9 @@ use crate::write_rules::WriteRules;
 /// Two changes of a file within this time, in milliseconds, can have the same time of change.
 const YOUNG: i64 = 2000;
 
+/// Files that are read at a time, in bytes.
+const PAGE_BYTES: usize = 8 << 20;
+
 /// Skills in a folder.
 pub type FilesystemSkillStore = BackendStore<FilesystemBackend>;
 
@@ -115,11 +118,18 @@ impl FilesystemBackend {
         self.run(move |LockedFolder { folder, .. }| {
             let files = folder.files()?.unwrap_or_default();
             let start = after.map_or(0, |after| files.partition_point(|file| file.name <= after));
-            let files: Vec<String> =
-                files.into_iter().skip(start).take(at_most).map(|file| file.name).collect();
-            let item = |name: &String| read(folder, name, folder.read(name).ok()??);
-            let items = files.iter().filter_map(item).collect();
-            Ok(SkillPage { items, next: SkillPage::up_to(at_most, files, |name| name).next })
+            let rest = &files[start..];
+            let mut bytes = 0;
+            let too_much = |file: &ListedFile| {
+                bytes += usize::try_from(file.size).unwrap_or(usize::MAX / 2);
+                bytes > PAGE_BYTES
+            };
+            // The page ends with the file with which it becomes too large.
+            let end = rest.iter().position(too_much).map_or(rest.len(), |at| at + 1).min(at_most);
+            let item = |file: &ListedFile| read(folder, &file.name, folder.read(&file.name).ok()??);
+            let items = rest[..end].iter().filter_map(item).collect();
+            let next = rest[..end].last().filter(|_| end < rest.len()).map(|file| file.name.clone());
+            Ok(SkillPage { items, next })
         })
         .await
     }
