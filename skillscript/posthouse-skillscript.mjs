@@ -204,7 +204,14 @@ export class PosthouseSkillStore {
   }
 
   async versions(name) {
-    return (await this.#call(name, "GET", `/v1/skills/${encode(name)}/versions`)).items;
+    const found = [];
+    let after;
+    do {
+      const page = await this.#call(name, "GET", `/v1/skills/${encode(name)}/versions`, { query: { after } });
+      found.push(...page.items);
+      after = page.next;
+    } while (after !== undefined);
+    return found;
   }
 
   async store(name, source, metadata = {}) {

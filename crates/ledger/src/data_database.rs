@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavio
 
 use crate::Fault;
 use crate::data::FOUND_BYTES;
+use crate::file_threads::FileThreads;
 use crate::full_text::TextQuery;
 
 /// How long a call waits while another program writes.
@@ -60,17 +61,28 @@ pub enum DataDatabaseFound {
     TooLarge,
 }
 
-/// An open file. Calls run on blocking threads, one at a time.
+/// An open file. Calls run on file threads, one at a time.
 #[derive(Clone)]
 pub struct DataDatabase {
     db: Arc<Mutex<Connection>>,
+    threads: Arc<FileThreads>,
     timepiece: Timepiece,
 }
 
 impl DataDatabase {
     /// Opens a file, or creates it with its folder.
-    pub async fn open(file: PathBuf, timepiece: Timepiece) -> Result<OpenedDataDatabase, Fault> {
-        tokio::task::spawn_blocking(move || open(&file, timepiece)).await.map_err(|_| Fault::Closed)?
+    pub async fn open(
+        file: PathBuf,
+        threads: Arc<FileThreads>,
+        timepiece: Timepiece,
+    ) -> Result<OpenedDataDatabase, Fault> {
+        let those = Arc::clone(&threads);
+        threads.work(move || open(&file, those, timepiece)).await?
+    }
+
+    /// The same open file, whose calls run on these threads.
+    pub fn on(&self, threads: Arc<FileThreads>) -> Self {
+        Self { threads, ..self.clone() }
     }
 
     pub async fn row(&self, id: &str) -> Result<Option<DataDatabaseRow>, Fault> {
@@ -139,12 +151,11 @@ impl DataDatabase {
         W: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let db = Arc::clone(&self.db);
-        let ran = tokio::task::spawn_blocking(move || work(&mut db.lock()).map_err(Fault::from)).await;
-        ran.map_err(|_| Fault::Closed)?
+        self.threads.work(move || work(&mut db.lock()).map_err(Fault::from)).await?
     }
 }
 
-fn open(file: &Path, timepiece: Timepiece) -> Result<OpenedDataDatabase, Fault> {
+fn open(file: &Path, threads: Arc<FileThreads>, timepiece: Timepiece) -> Result<OpenedDataDatabase, Fault> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| Fault::Storage(format!("{}: {error}", folder.display())))?;
@@ -156,7 +167,7 @@ fn open(file: &Path, timepiece: Timepiece) -> Result<OpenedDataDatabase, Fault> 
     }
     db.pragma_update(None, "synchronous", "FULL")?;
     data_shape::create_tables(&db)?;
-    Ok(OpenedDataDatabase::Opened(DataDatabase { db: Arc::new(Mutex::new(db)), timepiece }))
+    Ok(OpenedDataDatabase::Opened(DataDatabase { db: Arc::new(Mutex::new(db)), threads, timepiece }))
 }
 
 fn search(

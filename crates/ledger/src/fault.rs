@@ -1,5 +1,7 @@
 //! Errors of the ledger.
 
+use crate::file_threads::NoFileResult;
+
 /// An error of the ledger. Nothing was written, and the call can be repeated.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
@@ -19,6 +21,9 @@ pub enum Fault {
     Closed,
     #[error("ledger: {0}")]
     Storage(String),
+    /// A call to a file of a tenant had no result.
+    #[error(transparent)]
+    NoFileResult(#[from] NoFileResult),
 }
 
 impl From<rusqlite::Error> for Fault {

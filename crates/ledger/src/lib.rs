@@ -18,6 +18,7 @@ mod entry_turn;
 mod event_feeds;
 mod exchanges;
 mod fault;
+mod file_threads;
 mod full_text;
 mod gateway_settings;
 mod inbox;
@@ -78,6 +79,9 @@ pub use entry_turn::{EntryTurn, session_of};
 pub use event_feeds::{AgentManifest, EventFeeds};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
+pub use file_threads::{
+    FILE_THREADS, FileThreadSlot, FileThreads, NoFileResult, TenantFileThreads, WAITING_FILE_WORK,
+};
 pub use full_text::{TextQuery, WORDS_OF_A_SEARCH};
 pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
@@ -120,7 +124,7 @@ pub use skill_runs::{
 pub use skill_triggers::{NewTrigger, SkillTriggers, TRIGGERS_OF_A_TENANT, TriggerRecord};
 pub use skills::{
     DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
-    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
+    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill, is_full_page,
 };
 pub use sleep::{SLEEP_TOKENS, SleepAsker, SleepRecords};
 pub use sqlite::{Ledger, Location};

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::Fault;
+use crate::file_threads::FileThreads;
 
 /// How long a call waits while another program writes.
 const BUSY: Duration = Duration::from_secs(5);
@@ -58,14 +59,23 @@ pub enum OpenedSkillDatabase {
 /// Name, status and version of a skill, from which a change token is made.
 pub type SkillFingerprint = (String, String, String);
 
-/// An open file. Calls run on blocking threads, one at a time.
+/// An open file. Calls run on file threads, one at a time.
 #[derive(Clone)]
-pub struct SkillDatabase(Arc<Mutex<Connection>>);
+pub struct SkillDatabase {
+    db: Arc<Mutex<Connection>>,
+    threads: Arc<FileThreads>,
+}
 
 impl SkillDatabase {
     /// Opens a file, or creates it with its folder.
-    pub async fn open(file: PathBuf) -> Result<OpenedSkillDatabase, Fault> {
-        tokio::task::spawn_blocking(move || open(&file)).await.map_err(|_| Fault::Closed)?
+    pub async fn open(file: PathBuf, threads: Arc<FileThreads>) -> Result<OpenedSkillDatabase, Fault> {
+        let those = Arc::clone(&threads);
+        threads.work(move || open(&file, those)).await?
+    }
+
+    /// The same open file, whose calls run on these threads.
+    pub fn on(&self, threads: Arc<FileThreads>) -> Self {
+        Self { db: Arc::clone(&self.db), threads }
     }
 
     pub async fn row(&self, name: &str) -> Result<Option<SkillDatabaseRow>, Fault> {
@@ -165,13 +175,12 @@ impl SkillDatabase {
         T: Send + 'static,
         W: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let db = Arc::clone(&self.0);
-        let ran = tokio::task::spawn_blocking(move || work(&mut db.lock()).map_err(Fault::from)).await;
-        ran.map_err(|_| Fault::Closed)?
+        let db = Arc::clone(&self.db);
+        self.threads.work(move || work(&mut db.lock()).map_err(Fault::from)).await?
     }
 }
 
-fn open(file: &Path) -> Result<OpenedSkillDatabase, Fault> {
+fn open(file: &Path, threads: Arc<FileThreads>) -> Result<OpenedSkillDatabase, Fault> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| Fault::Storage(format!("{}: {error}", folder.display())))?;
@@ -184,7 +193,7 @@ fn open(file: &Path) -> Result<OpenedSkillDatabase, Fault> {
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     shape::create_tables(&db)?;
-    Ok(OpenedSkillDatabase::Opened(SkillDatabase(Arc::new(Mutex::new(db)))))
+    Ok(OpenedSkillDatabase::Opened(SkillDatabase { db: Arc::new(Mutex::new(db)), threads }))
 }
 
 fn find(db: &Connection, name: &str) -> rusqlite::Result<Option<SkillDatabaseRow>> {

@@ -13,6 +13,14 @@ use crate::skill_approval::SkillAuditRow;
 /// Number of skills that a tenant can have at a time.
 pub const SKILLS_OF_A_TENANT: u32 = 100_000;
 
+/// A page of skills ends with the row with which its texts reach this size, in bytes.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// Whether rows of these sizes fill a page, so that others may follow.
+pub fn is_full_page(sizes: impl Iterator<Item = usize>) -> bool {
+    sizes.sum::<usize>() >= PAGE_BYTES
+}
+
 /// Number of hex digits of a content hash that name a version.
 const VERSION_DIGITS: usize = 12;
 
@@ -36,6 +44,11 @@ pub struct SkillRecord {
 impl SkillRecord {
     pub fn version(&self) -> &str {
         version_of(&self.content_hash)
+    }
+
+    /// The size of the texts.
+    pub fn bytes(&self) -> usize {
+        self.summary.len() + self.metadata.as_ref().map_or(0, String::len)
     }
 }
 
@@ -159,14 +172,15 @@ pub trait Skills: Send + Sync {
         name: &str,
         version: Option<&str>,
     ) -> Result<Option<SkillWithBody>, Fault>;
-    /// Skills after this name, in the order of the bytes of their names.
+    /// Skills after this name, in the order of the bytes of their names: at most `limit`, or fewer if they fill a page
+    /// ([`is_full_page`]).
     async fn skills(
         &self,
         tenant: &TenantId,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<SkillRecord>, Fault>;
-    /// The texts of the skills after this name, in the same order.
+    /// The texts of the skills after this name, in the same order and in pages of the same size.
     async fn skill_texts(
         &self,
         tenant: &TenantId,

@@ -86,6 +86,8 @@ pub struct ServerSection {
     /// Memory for unfinished request bodies in bytes, in all. One address may use an eighth of it, one
     /// principal a quarter. Default 67108864.
     pub unfinished_body_bytes: usize,
+    /// Memory for responses that are not written yet in bytes, in all, in the same shares. Default 268435456.
+    pub unsent_answer_bytes: usize,
 }
 
 /// `[server.tls]`
@@ -180,6 +182,7 @@ impl Default for ServerSection {
             body_timeout: Span::seconds(15),
             write_timeout: Span::seconds(30),
             unfinished_body_bytes: 64 << 20,
+            unsent_answer_bytes: 256 << 20,
         }
     }
 }

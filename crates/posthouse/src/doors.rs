@@ -1,5 +1,6 @@
 //! HTTP entry point: every path of the server, request bodies, and answers to panics and overload.
 
+mod answer;
 mod body;
 mod budget;
 pub mod description;
@@ -134,7 +135,7 @@ impl Doors {
             // The unread rest of the body would be parsed as the next request.
             answer.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
         }
-        answer
+        answer::counted(answer, || state.sender(), &self.bodies.unsent)
     }
 
     /// Replaces the path of a request to a host that is mapped to a bot. Nothing else can be reached at that host.

@@ -188,6 +188,7 @@ fn open_doors(
         doors::BodyLimits {
             within: config.server.body_timeout.0,
             unfinished: doors::ByteBudget::new(config.server.unfinished_body_bytes),
+            unsent: doors::ByteBudget::new(config.server.unsent_answer_bytes),
             timepiece: timepiece.clone(),
         },
     )
@@ -209,6 +210,7 @@ fn tool_parts(
     };
     workshop::ToolParts {
         callers: planes.post.callers().clone(),
+        workshop: workshop.clone(),
         runner: Arc::new(toolbox),
         public_url: url.to_owned(),
         timepiece: timepiece.clone(),

@@ -12,8 +12,10 @@ mod remote;
 mod skill_folder;
 mod sqlite;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use ledger::SkillAuditRow;
+use ledger::{FileThreads, SkillAuditRow};
 use serde_json::{Map, Value};
 
 use crate::fault::Fault;
@@ -82,6 +84,13 @@ pub trait SkillBackend: Send + Sync + 'static {
     fn commits_audit(&self) -> bool {
         false
     }
+    /// The same store for a caller whose blocking work runs on these threads. None if the store does no such work.
+    fn on_threads(&self, _threads: &Arc<FileThreads>) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
     /// Refuses if the tenant has no storage left.
     fn quota(&self) -> Result<(), RefusalReason> {
         Ok(())
@@ -97,6 +106,22 @@ pub trait SkillBackend: Send + Sync + 'static {
     async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>>;
     /// Texts of the skills after this name, as [`SkillBackend::list`].
     async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>>;
+    /// A part of the history: at most this many lines after a cursor, which `next` of the previous part was. Without a
+    /// cursor, it is empty if there is no such skill. By default the cursor is the number of lines before it.
+    async fn history_page(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        at_most: usize,
+    ) -> BackendAnswer<SkillPage<VersionInfo>> {
+        let lines = self.history(name).await?;
+        let start: usize = after.and_then(|after| after.parse().ok()).unwrap_or(0);
+        Ok(lines.map(|lines| {
+            let end = lines.len().min(start.saturating_add(at_most));
+            let next = (end < lines.len()).then(|| end.to_string());
+            SkillPage { items: lines.into_iter().take(end).skip(start).collect(), next }
+        }))
+    }
     /// Empty if there is no such skill.
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>>;
     /// Writes a skill if it is still as the mark says; `None` means that there must be no such skill yet.

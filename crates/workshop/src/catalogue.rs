@@ -1,12 +1,13 @@
 //! The catalogue of skills: what agents may receive and run, with what each skill touches.
 //!
 //! An entry is rendered once and kept until its skill changes. A tenant's entries are kept together under the token of its
-//! store and its approval policy. If neither has changed, a call reads one row.
+//! store and its approval policy. If neither has changed, a call reads one row. A catalogue that is too large to be kept
+//! is rendered as far as a call lists it. Entries are rendered on the threads for skills.
 
 mod entry;
 mod listing;
+mod rendering;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -18,28 +19,31 @@ use tokio::sync::Mutex;
 
 pub(crate) use self::entry::CatalogueEntry;
 pub use self::entry::SkillCategory;
+use self::listing::ListingPage;
 pub use self::listing::{Audience, CatalogueAnswer, CatalogueListing, CatalogueQuery};
-use crate::skill_filter::SkillFilter;
-use crate::skill_meta::SkillMeta;
+use self::rendering::{EntryWalk, WalkEnd};
+use crate::fault::Fault;
+use crate::running::{NoTurn, SkillThreads};
 use crate::skill_store::StoreAnswer;
 use crate::skills::answer;
-use crate::store_walk::each_text;
+use crate::store_refusal::RefusalReason;
 use crate::tenant_stores::{TenantStore, TenantStores};
 
 /// Memory for the entries of all tenants, in bytes.
 const ALL_ENTRIES: u64 = 128 << 20;
-/// Memory for the entries of one tenant. A larger catalogue is rendered for each call.
+/// Memory for the entries of one tenant. A larger catalogue is not kept.
 const ENTRIES_OF_A_TENANT: u64 = ALL_ENTRIES / 2;
 /// What the record of a tenant takes up at least.
 const LEAST: u64 = 1000;
-/// Up to this many changed skills are read one by one.
-const FEW: usize = 50;
 /// Hex digits of a version.
 const VERSION_DIGITS: usize = 16;
 
 /// The catalogues of all tenants.
 pub struct Catalogue {
     stores: Arc<TenantStores>,
+    threads: Arc<SkillThreads>,
+    /// Entries of one tenant that are kept, in bytes.
+    keeps: u64,
     tenants: Cache<TenantId, Arc<KeptCatalogue>>,
 }
 
@@ -55,105 +59,116 @@ struct RenderedCatalogue {
     version: String,
     /// What all entries depend on besides their skills.
     policy: String,
-    /// In the order of names.
-    entries: Arc<Vec<Arc<CatalogueEntry>>>,
+    /// In the order of names. None if they are too large together.
+    entries: Option<Arc<Vec<Arc<CatalogueEntry>>>>,
+}
+
+/// The version of a catalogue, and what goes into it.
+struct CatalogueState {
+    tenant: Arc<TenantStore>,
+    policy: String,
+    /// None if the store has no token.
+    version: Option<String>,
 }
 
 impl Catalogue {
-    pub(crate) fn new(stores: Arc<TenantStores>) -> Self {
+    pub(crate) fn new(stores: Arc<TenantStores>, threads: Arc<SkillThreads>) -> Self {
         let weight = |_: &TenantId, kept: &Arc<KeptCatalogue>| {
             u32::try_from(kept.bytes.max(LEAST)).unwrap_or(u32::MAX)
         };
-        Self { stores, tenants: Cache::builder().max_capacity(ALL_ENTRIES).weigher(weight).build() }
+        let tenants = Cache::builder().max_capacity(ALL_ENTRIES).weigher(weight).build();
+        Self { stores, threads, keeps: ENTRIES_OF_A_TENANT, tenants }
+    }
+
+    /// The version of the catalogue of the caller's tenant. None if its store has no token.
+    pub async fn version(&self, by: &Caller) -> StoreAnswer<Option<String>> {
+        Ok(Ok(answer!(self.state(by).await?).version))
     }
 
     /// The skills of the caller's tenant that pass the query.
-    pub async fn list(&self, by: &Caller, query: &CatalogueQuery) -> StoreAnswer<CatalogueAnswer> {
+    pub async fn list(self: &Arc<Self>, by: &Caller, query: &CatalogueQuery) -> StoreAnswer<CatalogueAnswer> {
+        let state = answer!(self.state(by).await?);
+        if state.version.is_some() && state.version == query.if_none_match {
+            return Ok(Ok(CatalogueAnswer::NotModified { version: state.version.unwrap_or_default() }));
+        }
+        let store = Arc::clone(&state.tenant);
+        let (this, of, query) = (Arc::clone(self), by.tenant.clone(), query.clone());
+        let listed = self.threads.run(&by.tenant, async move { this.listed(&of, state, query).await });
+        match listed.await {
+            Ok(listed) => Ok(listed?.map(CatalogueAnswer::Listed)),
+            Err(NoTurn::Full) => {
+                Ok(store.refused(RefusalReason::QuotaExceeded { what: "work on skills at once" }))
+            }
+            Err(NoTurn::Broken) => Err(Fault::Stopped),
+        }
+    }
+
+    async fn state(&self, by: &Caller) -> StoreAnswer<CatalogueState> {
         let tenant = answer!(self.stores.of(&by.tenant).await?);
         // The token is read before the skills. A change in between shows as another token next time.
         let token = answer!(tenant.store.version().await?);
         let policy = policy_of(&tenant);
         let version = token.map(|token| version_of(&token, &policy));
-        if version.is_some() && version == query.if_none_match {
-            return Ok(Ok(CatalogueAnswer::NotModified { version: version.unwrap_or_default() }));
-        }
-        let entries = answer!(self.entries(by, &tenant, version.as_deref(), policy).await?);
-        Ok(Ok(CatalogueAnswer::Listed(CatalogueListing::of(&entries, query, version))))
+        Ok(Ok(CatalogueState { tenant, policy, version }))
     }
 
-    /// All entries of a tenant, rendered now or before.
-    async fn entries(
+    async fn listed(
         &self,
-        by: &Caller,
-        tenant: &TenantStore,
-        version: Option<&str>,
-        policy: String,
-    ) -> StoreAnswer<Arc<Vec<Arc<CatalogueEntry>>>> {
-        let kept = self.tenants.get_with(by.tenant.clone(), Arc::default);
-        let mut rendered = kept.rendered.lock().await;
-        if let Some(known) = rendered.as_ref().filter(|known| Some(known.version.as_str()) == version) {
-            return Ok(Ok(Arc::clone(&known.entries)));
-        }
-        let known = rendered.take().filter(|known| known.policy == policy);
-        let entries = Arc::new(answer!(render(tenant, known.as_ref()).await?));
-        let bytes = entries.iter().map(|entry| entry.bytes()).sum::<u64>();
-        if let Some(version) = version.filter(|_| bytes <= ENTRIES_OF_A_TENANT) {
-            let new =
-                RenderedCatalogue { version: version.to_owned(), policy, entries: Arc::clone(&entries) };
-            *rendered = Some(new.clone());
-            // It is inserted again because its weight has changed.
-            let kept = KeptCatalogue { rendered: Mutex::new(Some(new)), bytes };
-            self.tenants.insert(by.tenant.clone(), Arc::new(kept));
-        }
-        Ok(Ok(entries))
-    }
-}
-
-/// Renders the entries of a tenant. Entries of skills that have not changed are taken over.
-async fn render(
-    tenant: &TenantStore,
-    known: Option<&RenderedCatalogue>,
-) -> StoreAnswer<Vec<Arc<CatalogueEntry>>> {
-    let skills = answer!(tenant.store.query(&SkillFilter::default()).await?);
-    let known: HashMap<&str, &Arc<CatalogueEntry>> =
-        known.iter().flat_map(|known| known.entries.iter()).map(|entry| (entry.name(), entry)).collect();
-    let taken_over = |skill: &SkillMeta| known.get(&*skill.name).filter(|entry| entry.is_of(skill)).copied();
-    let changed: HashMap<&str, &SkillMeta> = skills
-        .iter()
-        .filter(|skill| taken_over(skill).is_none())
-        .map(|skill| (&*skill.name, skill))
-        .collect();
-    let rendered = answer!(render_changed(tenant, &changed).await?);
-    let entry = |skill: &SkillMeta| match taken_over(skill) {
-        Some(entry) => Some(Arc::clone(entry)),
-        // A skill that has gone since it was listed is left out.
-        None => rendered.get(&*skill.name).cloned(),
-    };
-    Ok(Ok(skills.iter().filter_map(entry).collect()))
-}
-
-/// Renders the entries of these skills. Each text is dropped as soon as its entry is rendered.
-async fn render_changed(
-    tenant: &TenantStore,
-    changed: &HashMap<&str, &SkillMeta>,
-) -> StoreAnswer<HashMap<String, Arc<CatalogueEntry>>> {
-    let mut rendered = HashMap::with_capacity(changed.len());
-    let mut render = |name: &str, text: &str| {
-        if let Some(skill) = changed.get(name) {
-            let entry = CatalogueEntry::render(skill, text, tenant.policy.mode());
-            rendered.insert(name.to_owned(), Arc::new(entry));
-        }
-    };
-    if changed.len() <= FEW {
-        for name in changed.keys() {
-            if let Ok(found) = tenant.store.load(name, None).await? {
-                render(name, &found.source);
+        of: &TenantId,
+        state: CatalogueState,
+        query: CatalogueQuery,
+    ) -> StoreAnswer<CatalogueListing> {
+        let kept = answer!(self.entries(of, &state).await?);
+        let mut page = ListingPage::new(&query);
+        match kept {
+            Some(entries) => {
+                let _ = entries.iter().try_for_each(|entry| page.add(entry));
+            }
+            None => {
+                let mut walk = EntryWalk::new(&state.tenant, None, query.after.clone());
+                answer!(walk.each(|entry| page.add(&entry)).await?);
             }
         }
-    } else {
-        answer!(each_text(&*tenant.store, |skill| render(&skill.name, &skill.text)).await?);
+        Ok(Ok(page.listing(state.version)))
     }
-    Ok(Ok(rendered))
+
+    /// All entries of a tenant, rendered now or before. None if they are too large to be kept.
+    async fn entries(
+        &self,
+        of: &TenantId,
+        state: &CatalogueState,
+    ) -> StoreAnswer<Option<Arc<Vec<Arc<CatalogueEntry>>>>> {
+        // Without a version nobody could tell whether kept entries are still right.
+        let Some(version) = &state.version else { return Ok(Ok(None)) };
+        let kept = self.tenants.get_with(of.clone(), Arc::default);
+        let mut rendered = kept.rendered.lock().await;
+        if let Some(known) = rendered.as_ref().filter(|known| known.version == *version) {
+            return Ok(Ok(known.entries.clone()));
+        }
+        let known = rendered.take().filter(|known| known.policy == state.policy);
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let mut walk = EntryWalk::new(&state.tenant, known.and_then(|known| known.entries), None);
+        let end = walk.each(|entry| {
+            bytes += entry.bytes();
+            entries.push(entry);
+            if bytes > self.keeps {
+                std::ops::ControlFlow::Break(())
+            } else {
+                std::ops::ControlFlow::Continue(())
+            }
+        });
+        let (entries, bytes) = match answer!(end.await?) {
+            WalkEnd::Whole => (Some(Arc::new(entries)), bytes),
+            WalkEnd::Stopped => (None, 0),
+        };
+        let (version, policy) = (version.clone(), state.policy.clone());
+        let new = RenderedCatalogue { version, policy, entries: entries.clone() };
+        *rendered = Some(new.clone());
+        // It is inserted again because its weight has changed.
+        let kept = KeptCatalogue { rendered: Mutex::new(Some(new)), bytes };
+        self.tenants.insert(of.clone(), Arc::new(kept));
+        Ok(Ok(entries))
+    }
 }
 
 /// What `gate_ok` depends on besides the texts, and which store it is.

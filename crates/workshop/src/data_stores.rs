@@ -20,20 +20,26 @@ mod routes;
 mod sqlite_data;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_kit::Problem;
 use identity::{RosterView, TenantCache};
-use ledger::{DataEntries, DataSeq, SkillApproval};
+use ledger::{DataEntries, DataSeq, SkillApproval, TenantFileThreads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::custom_stores::CustomStores;
 use crate::fault::Fault;
+use crate::large_answers::{AnswerTurn, LargeAnswers};
+use crate::long_json;
 use crate::remote_stores::RemoteStores;
+use crate::running::SkillThreads;
 use crate::tenant_stores::StoreChoice;
 
 pub use data_bridge::{BRIDGE, DataBridge};
@@ -60,6 +66,9 @@ pub(crate) struct DataParts {
     pub roster: RosterView,
     pub remote: Arc<RemoteStores>,
     pub custom: CustomStores,
+    pub files: TenantFileThreads,
+    pub answers: Arc<LargeAnswers>,
+    pub threads: Arc<SkillThreads>,
     pub timepiece: Timepiece,
 }
 
@@ -67,13 +76,14 @@ pub(crate) struct DataParts {
 #[derive(Clone)]
 pub struct DataStores(Arc<OpenedDataStores>);
 
-type OpenedByChoice = HashMap<(StoreChoice, Option<TenantId>), Arc<dyn DataStore>>;
+type OpenedByChoice = HashMap<(StoreChoice, TenantId), Arc<dyn DataStore>>;
 
 struct OpenedDataStores {
     parts: DataParts,
     tenants: TenantCache<TenantData>,
-    /// Open files, and open custom stores of each tenant. Only settings of the operator add to them.
+    /// Open custom and remote stores of each tenant. Only settings of the operator add to them, and to the files.
     opened: Mutex<OpenedByChoice>,
+    files: Mutex<HashMap<PathBuf, SqliteDataStore>>,
 }
 
 /// The data store of one tenant.
@@ -87,7 +97,8 @@ pub struct TenantData {
 impl DataStores {
     pub(crate) fn new(parts: DataParts) -> Self {
         let tenants = TenantCache::new(parts.roster.clone(), 10_000, REMEMBERED);
-        Self(Arc::new(OpenedDataStores { parts, tenants, opened: Mutex::default() }))
+        let (opened, files) = Default::default();
+        Self(Arc::new(OpenedDataStores { parts, tenants, opened, files }))
     }
 
     /// The store of a tenant.
@@ -103,6 +114,16 @@ impl DataStores {
             implementation: NO_STORE,
             reason: DataRefusalReason::Unusable { why },
         }))
+    }
+
+    /// A body of a tenant, parsed where it delays nobody else.
+    async fn parsed(&self, tenant: &TenantId, body: Bytes) -> Result<serde_json::Result<Value>, Problem> {
+        long_json::parsed(&self.0.parts.threads, tenant, body, |body| serde_json::from_slice(body)).await
+    }
+
+    /// Waits until a large answer may be built for a tenant.
+    pub(crate) async fn answer_turn(&self, tenant: &TenantId) -> AnswerTurn {
+        self.0.parts.answers.turn(tenant).await
     }
 
     /// The tools `data_read` and `data_write` over the store of a tenant.
@@ -132,39 +153,54 @@ impl DataStores {
         choice: &StoreChoice,
     ) -> Result<Result<TenantData, String>, Fault> {
         let DataParts { config, entries, remote, custom, timepiece, .. } = &self.0.parts;
-        let owner = match choice {
+        let key = (choice.clone(), tenant.clone());
+        if let Some(known) = self.0.opened.lock().get(&key) {
+            return Ok(Ok(TenantData { store: Arc::clone(known), in_ledger: None }));
+        }
+        let store: Arc<dyn DataStore> = match choice {
             StoreChoice::Ledger => {
                 let own = LedgerDataStore::new(Arc::clone(entries), tenant.clone(), timepiece.clone());
                 return Ok(Ok(TenantData { store: Arc::new(own.clone()), in_ledger: Some(own) }));
             }
             StoreChoice::Filesystem(_) => return Ok(Err(format!("a data store is {STORES}"))),
-            StoreChoice::Sqlite(file) => match config.check_place(file) {
-                Ok(()) => None,
-                Err(why) => return Ok(Err(why)),
-            },
-            StoreChoice::Custom(_) | StoreChoice::Remote(_) => Some(tenant.clone()),
-        };
-        let key = (choice.clone(), owner);
-        if let Some(known) = self.0.opened.lock().get(&key) {
-            return Ok(Ok(TenantData { store: Arc::clone(known), in_ledger: None }));
-        }
-        let store: Arc<dyn DataStore> = match choice {
             StoreChoice::Sqlite(file) => {
-                match SqliteDataStore::open(file.clone(), timepiece.clone()).await? {
-                    OpenedSqliteData::Opened(store) => Arc::new(store),
-                    OpenedSqliteData::OtherShape(why) => return Ok(Err(why)),
-                }
+                return Ok(match config.check_place(file) {
+                    Ok(()) => self
+                        .open_file(tenant, file)
+                        .await?
+                        .map(|store| TenantData { store: Arc::new(store), in_ledger: None }),
+                    Err(why) => Err(why),
+                });
             }
             StoreChoice::Custom(name) => match custom.data(name) {
                 Ok(open) => open(tenant),
                 Err(why) => return Ok(Err(why)),
             },
             StoreChoice::Remote(url) => Arc::new(remote.data(tenant, url)),
-            StoreChoice::Ledger | StoreChoice::Filesystem(_) => return Ok(Err(format!("use {STORES}"))),
         };
         // If two tasks opened it at the same time, the first one counts.
         let store = Arc::clone(self.0.opened.lock().entry(key).or_insert(store));
         Ok(Ok(TenantData { store, in_ledger: None }))
+    }
+
+    /// A file, opened once for all its tenants. The calls of each tenant run on its own threads.
+    async fn open_file(
+        &self,
+        tenant: &TenantId,
+        file: &Path,
+    ) -> Result<Result<SqliteDataStore, String>, Fault> {
+        let DataParts { files, timepiece, .. } = &self.0.parts;
+        let threads = files.of(tenant);
+        if let Some(known) = self.0.files.lock().get(file) {
+            return Ok(Ok(known.on(threads)));
+        }
+        let opened = SqliteDataStore::open(file.to_owned(), Arc::clone(&threads), timepiece.clone()).await?;
+        Ok(match opened {
+            OpenedSqliteData::Opened(store) => {
+                Ok(self.0.files.lock().entry(file.to_owned()).or_insert(store).on(threads))
+            }
+            OpenedSqliteData::OtherShape(why) => Err(why),
+        })
     }
 }
 

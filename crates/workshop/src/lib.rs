@@ -24,6 +24,8 @@ mod config;
 mod custom_stores;
 mod data_stores;
 mod fault;
+mod large_answers;
+mod long_json;
 mod metrics;
 mod remote_stores;
 mod routes;
@@ -59,6 +61,7 @@ pub use data_stores::{
     RemoteDataStore, SqliteDataStore, TenantData, WrittenData, data_routes,
 };
 pub use fault::Fault;
+pub use large_answers::{AnswerTurn, LargeAnswers};
 pub use metrics::Metrics;
 pub use remote_stores::RemoteStores;
 pub use routes::{OPENAPI, OPERATIONS, routes};

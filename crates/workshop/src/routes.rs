@@ -20,6 +20,7 @@ use post::Caller;
 
 use crate::data_stores::data_routes;
 use crate::fault::Fault;
+use crate::long_json::parsed;
 use crate::skill_store::StoreAnswer;
 use crate::workshop::Workshop;
 use crate::write_rules::{BODY_BYTES, METADATA_BYTES};
@@ -75,7 +76,8 @@ impl Workshop {
         let (head, body) = request.into_parts();
         let caller = self.authenticate(&head).await?;
         let body = read_body(body, LARGEST_BODY).await.map_err(|unread| unread.problem("too_large"))?;
-        Ok((caller, Fields::read(&body)?))
+        let fields = parsed(self.threads(), &caller.tenant, body, Fields::read).await?;
+        Ok((caller, fields?))
     }
 
     /// Completes a change even if the client disconnects. Otherwise its row in the audit log could be missing.

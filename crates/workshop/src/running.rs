@@ -50,6 +50,7 @@ pub use run_settings::{MissedRuns, RunSettings};
 pub use run_skills::{RefusedSkill, RunSkills};
 pub use runs::{RunOrder, RunParts, RunReport, RunText, Runs};
 pub use skill_runner::{RunnerParts, SkillRunner};
+pub(crate) use skill_threads::{NoTurn, SkillThreads};
 pub use tenant_resources::{RunSettingsRefusal, TenantResources, TenantRunSetup};
 pub use tool_clients::{ToolClientParts, ToolClients};
 pub use triggers::{EventOutcome, Triggers, trigger_id};

@@ -1,8 +1,13 @@
 //! Records of the skill store contract: metadata, texts and versions. Times are in seconds.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skill::{OutputKind, SkillHeader, SkillType, Status, TriggerSource};
+
+/// The longest description in a list, in bytes. Only a list cuts it.
+const SHOWN_DESCRIPTION: usize = 4096;
 
 /// A skill with its text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,6 +115,16 @@ impl SkillSummary {
 }
 
 impl SkillMeta {
+    /// The skill as lists show it.
+    pub(crate) fn in_list(mut self) -> Self {
+        if let Some(description) = &mut self.summary.description
+            && let Cow::Owned(cut) = shown_description(description)
+        {
+            *description = cut;
+        }
+        self
+    }
+
     /// The tags of the header and of the metadata bag, in lower case.
     pub fn all_tags(&self) -> impl Iterator<Item = String> + '_ {
         let bag = self.metadata_bag.as_ref().and_then(|bag| bag.get("tags"));
@@ -120,6 +135,14 @@ impl SkillMeta {
         };
         self.summary.tags.iter().map(String::as_str).chain(in_bag).map(str::to_lowercase)
     }
+}
+
+/// A description as lists show it.
+pub(crate) fn shown_description(whole: &str) -> Cow<'_, str> {
+    if whole.len() <= SHOWN_DESCRIPTION {
+        return Cow::Borrowed(whole);
+    }
+    Cow::Owned(format!("{}…", &whole[..whole.floor_char_boundary(SHOWN_DESCRIPTION)]))
 }
 
 fn trigger_word(source: TriggerSource) -> &'static str {

@@ -35,11 +35,11 @@ pub struct StoreOptions {
     pub if_version: Option<String>,
 }
 
-/// A part of a list in the order of names.
+/// A part of a list in the order of names, or of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillPage<T> {
     pub items: Vec<T>,
-    /// The name after which the list goes on. None at its end.
+    /// The name or the cursor after which the list goes on. None at its end.
     pub next: Option<String>,
 }
 
@@ -90,9 +90,18 @@ pub trait SkillStore: Send + Sync {
     async fn load(&self, name: &str, version: Option<&str>) -> StoreAnswer<SkillSource>;
     /// In the order of the bytes of the names.
     async fn query(&self, filter: &SkillFilter) -> StoreAnswer<Vec<SkillMeta>>;
+    /// Some skills after this name, as [`SkillStore::query`].
+    async fn page(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillMeta>>;
     async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta>;
-    /// Oldest first.
+    /// The whole history, oldest first.
     async fn versions(&self, name: &str) -> StoreAnswer<Vec<VersionInfo>>;
+    /// A part of the history. Its `next` is the cursor after which the history goes on.
+    async fn versions_page(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreAnswer<SkillPage<VersionInfo>>;
     /// Writes a skill. A repeat changes nothing except, in most stores, the history, which gets another line.
     async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo>;
     /// Deletes a skill with its history. The name is free at once. A store may keep the rows for a while, so that the

@@ -143,9 +143,15 @@ impl TenantSkills {
         Ok(Ok(SkillPage { items, next }))
     }
 
-    /// The history of a skill, oldest first.
-    pub async fn versions(&self, by: &Caller, name: &str) -> StoreAnswer<Vec<VersionInfo>> {
-        answer!(self.tenant(by).await?).store.versions(name).await
+    /// A part of the history of a skill, oldest first: at most this many lines after a cursor.
+    pub async fn versions(
+        &self,
+        by: &Caller,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreAnswer<SkillPage<VersionInfo>> {
+        answer!(self.tenant(by).await?).store.versions_page(name, after, limit).await
     }
 
     /// A token that changes with the skills of the tenant. None if its store has none.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{RosterView, TenantCache};
-use ledger::{SkillApproval, Usage};
+use ledger::{FileThreads, SkillApproval, TenantFileThreads, Usage};
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -54,17 +54,19 @@ pub(crate) struct StoreParts {
     pub roster: RosterView,
     pub remote: Arc<RemoteStores>,
     pub custom: CustomStores,
+    pub files: TenantFileThreads,
     pub timepiece: Timepiece,
 }
 
 /// A store that is opened once and then used under the approval policies of tenants.
 pub(crate) trait PolicyStore: Send + Sync {
-    fn with_policy(&self, policy: ApprovalPolicy) -> Arc<dyn SkillStore>;
+    /// The store for a tenant with this policy, whose blocking work runs on these threads.
+    fn for_tenant(&self, policy: ApprovalPolicy, threads: &Arc<FileThreads>) -> Arc<dyn SkillStore>;
 }
 
 impl<S: SkillBackend> PolicyStore for BackendStore<S> {
-    fn with_policy(&self, policy: ApprovalPolicy) -> Arc<dyn SkillStore> {
-        Arc::new(self.under(policy))
+    fn for_tenant(&self, policy: ApprovalPolicy, threads: &Arc<FileThreads>) -> Arc<dyn SkillStore> {
+        Arc::new(self.on(threads).under(policy))
     }
 }
 
@@ -142,7 +144,7 @@ impl TenantStores {
         };
         let mut in_ledger = None;
         let store: Arc<dyn SkillStore> = match foreign {
-            Some(foreign) => foreign.with_policy(policy.clone()),
+            Some(foreign) => foreign.for_tenant(policy.clone(), &self.parts.files.of(tenant)),
             None => {
                 let StoreParts { skills, usage, timepiece, .. } = &self.parts;
                 let (skills, usage) = (Arc::clone(skills), Arc::clone(usage));
@@ -179,10 +181,13 @@ impl TenantStores {
             return Ok(Ok(Some(Arc::clone(known))));
         }
         let opened: Arc<dyn PolicyStore> = match choice {
-            StoreChoice::Sqlite(file) => match SqliteSkillStore::open(file.clone(), timepiece).await? {
-                OpenedSqlite::Opened(store) => Arc::new(store),
-                OpenedSqlite::OtherShape(why) => return Ok(Err(why)),
-            },
+            StoreChoice::Sqlite(file) => {
+                let threads = self.parts.files.of(tenant);
+                match SqliteSkillStore::open(file.clone(), threads, timepiece).await? {
+                    OpenedSqlite::Opened(store) => Arc::new(store),
+                    OpenedSqlite::OtherShape(why) => return Ok(Err(why)),
+                }
+            }
             StoreChoice::Filesystem(path) => {
                 let settings = FilesystemSettings::new(path.clone());
                 Arc::new(FilesystemSkillStore::open(settings, timepiece))

@@ -4,7 +4,6 @@
 //! surfaces, `/rpc` follows the reference runtime, and `/mcp` the stricter rule.
 
 mod capabilities;
-mod catalogue_cut;
 mod check_tools;
 mod data_tools;
 mod help;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use errand::Errand;
 use identity::RosterView;
-use ledger::{DataEntries, SkillApproval, Usage};
+use ledger::{DataEntries, SkillApproval, TenantFileThreads, Usage};
 use post::Callers;
 use posthouse_time::Timepiece;
+use posthouse_wire::TenantId;
 use vault::WebhookSigner;
 
 use crate::Config;
@@ -15,8 +16,10 @@ use crate::approval_log::ApprovalLog;
 use crate::catalogue::Catalogue;
 use crate::custom_stores::CustomStores;
 use crate::data_stores::{DataParts, DataStores};
+use crate::large_answers::{AnswerTurn, LargeAnswers};
 use crate::metrics::Metrics;
 use crate::remote_stores::RemoteStores;
+use crate::running::SkillThreads;
 use crate::skill_changes::SkillChanges;
 use crate::skills::TenantSkills;
 use crate::tenant_stores::{StoreParts, TenantStores};
@@ -49,7 +52,9 @@ pub(crate) struct WorkshopComponents {
     pub callers: Callers,
     pub metrics: Arc<Metrics>,
     pub skills: Arc<TenantSkills>,
-    pub catalogue: Catalogue,
+    pub catalogue: Arc<Catalogue>,
+    pub answers: Arc<LargeAnswers>,
+    pub threads: Arc<SkillThreads>,
     pub approval_keys: ApprovalKeys,
     pub data: DataStores,
 }
@@ -62,6 +67,8 @@ impl Workshop {
         let (errand, signer, custom) = (parts.errand, parts.webhook_signer, parts.custom_stores);
         let remote = RemoteStores::new(errand, signer, Arc::clone(&metrics), timepiece.clone());
         let remote = Arc::new(remote);
+        let files = TenantFileThreads::default();
+        let (answers, threads) = (Arc::<LargeAnswers>::default(), Arc::<SkillThreads>::default());
         let data = DataStores::new(DataParts {
             config: config.clone(),
             entries: data,
@@ -69,6 +76,9 @@ impl Workshop {
             roster: roster.clone(),
             remote: Arc::clone(&remote),
             custom: custom.clone(),
+            files: files.clone(),
+            answers: Arc::clone(&answers),
+            threads: Arc::clone(&threads),
             timepiece: timepiece.clone(),
         });
         let stores = Arc::new(TenantStores::new(StoreParts {
@@ -79,6 +89,7 @@ impl Workshop {
             roster: roster.clone(),
             remote: Arc::clone(&remote),
             custom,
+            files,
             timepiece: timepiece.clone(),
         }));
         let log = Arc::new(ApprovalLog::new(Arc::clone(&approval), Arc::clone(&metrics), timepiece));
@@ -86,7 +97,9 @@ impl Workshop {
             callers,
             metrics,
             skills: Arc::new(TenantSkills::new(Arc::clone(&stores), log, Arc::clone(&changes))),
-            catalogue: Catalogue::new(Arc::clone(&stores)),
+            catalogue: Arc::new(Catalogue::new(Arc::clone(&stores), Arc::clone(&threads))),
+            answers,
+            threads,
             approval_keys: ApprovalKeys::new(approval, roster, stores, data.clone(), remote, changes),
             data,
         }))
@@ -107,8 +120,18 @@ impl Workshop {
     }
 
     /// The catalogue of skills for agents.
-    pub fn catalogue(&self) -> &Catalogue {
+    pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.0.catalogue
+    }
+
+    /// Threads for work on the texts of skills.
+    pub(crate) fn threads(&self) -> &Arc<SkillThreads> {
+        &self.0.threads
+    }
+
+    /// Waits until a large answer may be built for a tenant.
+    pub async fn answer_turn(&self, tenant: &TenantId) -> AnswerTurn {
+        self.0.answers.turn(tenant).await
     }
 
     /// Data of tenants: writing and searching.

@@ -9,7 +9,7 @@ use super::{Sqlite, owner, skill_approval};
 use crate::Fault;
 use crate::skills::{
     DeletedSkill, ReplacedSkill, RestoredSkill, SKILLS_OF_A_TENANT, SkillBody, SkillHistoryLine, SkillRecord,
-    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill,
+    SkillReplacement, SkillRevision, SkillSeq, SkillText, SkillWithBody, Skills, StoredSkill, is_full_page,
 };
 
 const COLUMNS: &str =
@@ -77,8 +77,8 @@ impl Skills for Sqlite {
                 "SELECT {COLUMNS} FROM skills s
                  WHERE s.tenant = ?1 AND s.deleted IS NULL AND s.name > ?2 ORDER BY s.name LIMIT ?3"
             ))?
-            .query_map(params![of.as_str(), after, limit], record)?
-            .collect()
+            .query_map(params![of.as_str(), after, limit], record)
+            .and_then(|rows| page(rows, SkillRecord::bytes))
         })
         .await
     }
@@ -98,8 +98,8 @@ impl Skills for Sqlite {
             )?
             .query_map(params![of.as_str(), after, limit], |row| {
                 Ok(SkillText { name: row.get(0)?, content_hash: row.get(1)?, text: row.get(2)? })
-            })?
-            .collect()
+            })
+            .and_then(|rows| page(rows, |skill| skill.text.len()))
         })
         .await
     }
@@ -187,6 +187,23 @@ impl Skills for Sqlite {
         })
         .await
     }
+}
+
+/// Reads rows until their texts fill a page.
+fn page<T>(
+    rows: impl Iterator<Item = rusqlite::Result<T>>,
+    size: impl Fn(&T) -> usize,
+) -> rusqlite::Result<Vec<T>> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let row = row?;
+        bytes += size(&row);
+        page.push(row);
+        if is_full_page(std::iter::once(bytes)) {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// Deletes everything that belongs to the skills of a tenant.

@@ -1,6 +1,7 @@
 //! Data databases of the reference runtime: opening, recognising others, and searching.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ledger::{DataDatabase, DataDatabaseFound, DataDatabaseRow, OpenedDataDatabase, TextQuery};
 use posthouse_time::Timepiece;
@@ -8,7 +9,7 @@ use posthouse_time::Timepiece;
 use crate::book::START;
 
 async fn open(file: &Path) -> Result<DataDatabase, String> {
-    match DataDatabase::open(file.to_owned(), Timepiece::wound(START)).await.unwrap() {
+    match DataDatabase::open(file.to_owned(), Arc::default(), Timepiece::wound(START)).await.unwrap() {
         OpenedDataDatabase::Opened(database) => Ok(database),
         OpenedDataDatabase::OtherShape(why) => Err(why),
     }

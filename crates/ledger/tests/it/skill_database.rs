@@ -1,11 +1,12 @@
 //! Skill databases of the reference runtime: opening, recognising others, and writing over what was read.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ledger::{OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillVersionRow};
 
 async fn open(file: &Path) -> Result<SkillDatabase, String> {
-    match SkillDatabase::open(file.to_owned()).await.unwrap() {
+    match SkillDatabase::open(file.to_owned(), Arc::default()).await.unwrap() {
         OpenedSkillDatabase::Opened(database) => Ok(database),
         OpenedSkillDatabase::OtherShape(why) => Err(why),
     }
@@ -94,4 +95,32 @@ async fn a_file_of_another_shape_is_refused_in_words_and_left_as_it_is() {
     );
     rusqlite::Connection::open(&file).unwrap().execute_batch(&extended).unwrap();
     assert!(open(&file).await.is_ok(), "more columns and tables are no harm");
+}
+
+/// A runtime whose pool for blocking calls has one thread.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap()
+}
+
+#[test]
+fn a_locked_file_of_one_tenant_holds_up_neither_another_tenants_file_nor_the_shared_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let (locked, free) = (folder.path().join("acme.db"), folder.path().join("zen.db"));
+    runtime().block_on(async {
+        let (acme, zen) = (open(&locked).await.unwrap(), open(&free).await.unwrap());
+        // Another program writes to the file of acme, and takes its time.
+        let other = rusqlite::Connection::open(&locked).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let new = row("note", "aaaaaaaaaaaa");
+        let first = line(&new, None);
+        let mut waiting = tokio::spawn(async move { acme.replace(None, new, first).await });
+        // The call has begun when it has been polled once.
+        tokio::task::yield_now().await;
+        // A long line of an agent, for example.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        assert_eq!(zen.row("note").await.unwrap(), None);
+        assert!(!waiting.is_finished(), "the others have waited for the lock of acme's file");
+        other.execute_batch("COMMIT").unwrap();
+        assert!((&mut waiting).await.unwrap().unwrap(), "acme's own call is served when the lock is gone");
+    });
 }

@@ -11,7 +11,6 @@
 
 mod directory;
 mod settings;
-pub(super) mod threads;
 mod workers;
 
 use async_trait::async_trait;

@@ -6,11 +6,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use ledger::{FileThreads, TenantFileThreads};
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 use tokio::sync::Semaphore;
-
-use super::drop::threads::DropThreads;
 
 /// Number of remembered warnings. It exceeds the number of answers polled for in one round; otherwise all of them
 /// could be logged again in every round.
@@ -27,7 +26,7 @@ struct SharedMemory {
     logged: Mutex<LoggedWarnings>,
     at_work: Mutex<HashMap<PathBuf, Weak<Semaphore>>>,
     /// Threads for drop directories, by tenant.
-    threads: Mutex<HashMap<TenantId, Weak<DropThreads>>>,
+    threads: TenantFileThreads,
 }
 
 /// Logged warnings, as a set and in order of arrival.
@@ -66,15 +65,8 @@ impl ConnectorMemory {
     }
 
     /// The threads for this tenant's drop directories.
-    pub(super) fn threads(&self, of: &TenantId) -> Arc<DropThreads> {
-        let mut known = self.0.threads.lock();
-        if let Some(threads) = known.get(of).and_then(Weak::upgrade) {
-            return threads;
-        }
-        known.retain(|_, threads| threads.strong_count() > 0);
-        let threads = Arc::new(DropThreads::default());
-        known.insert(of.clone(), Arc::downgrade(&threads));
-        threads
+    pub(super) fn threads(&self, of: &TenantId) -> Arc<FileThreads> {
+        self.0.threads.of(of)
     }
 }
 

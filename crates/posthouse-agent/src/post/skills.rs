@@ -108,8 +108,16 @@ impl Client {
 
     /// The history of a skill, oldest first.
     pub async fn skill_versions(&self, name: &str) -> Result<Vec<SkillHistoryEntry>, Fault> {
-        let page: ListPage<_> = self.ask(|| ApiRequest::get(["skills", name, "versions"])).await?;
-        Ok(page.items)
+        let (mut lines, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let asking = || ApiRequest::get(["skills", name, "versions"]).asking("after", after.as_deref());
+            let page: ListPage<_> = self.ask(asking).await?;
+            lines.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(lines);
+            }
+        }
     }
 
     /// The skills that use this one.

@@ -57,6 +57,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("server.body_timeout", Text, "timeout for the body of a request"),
     setting("server.write_timeout", Text, "how long a peer may read nothing before its connection is closed"),
     setting("server.unfinished_body_bytes", Number, "memory for unfinished request bodies, in bytes"),
+    setting("server.unsent_answer_bytes", Number, "memory for responses that are not written yet, in bytes"),
     optional(
         "server.tls.cert",
         Text,

@@ -84,7 +84,8 @@ impl RequestState {
         *self.fault.lock().get_or_insert(fault)
     }
 
-    fn sender(&self) -> BodySender {
+    /// Whose bytes the bodies of this request and of its response are.
+    pub fn sender(&self) -> BodySender {
         match &*self.principal.lock() {
             Some((principal, tenant)) => BodySender::Principal(Arc::clone(principal), tenant.clone()),
             None => BodySender::address(self.address),
@@ -112,7 +113,7 @@ impl RequestLimits for RequestState {
     }
 }
 
-/// Limits for reading bodies.
+/// Limits for bodies.
 #[derive(Clone)]
 pub struct BodyLimits {
     pub timepiece: Timepiece,
@@ -120,6 +121,8 @@ pub struct BodyLimits {
     pub within: Duration,
     /// Bytes of all bodies that are not complete yet.
     pub unfinished: ByteBudget,
+    /// Bytes of all response bodies that are not written yet.
+    pub unsent: ByteBudget,
 }
 
 /// The body as a handler gets it.
@@ -137,7 +140,7 @@ pub struct RequestBody {
 
 impl RequestBody {
     pub fn new(incoming: Incoming, request: Arc<RequestState>, limits: &BodyLimits) -> Self {
-        let BodyLimits { timepiece, within, unfinished } = limits.clone();
+        let BodyLimits { timepiece, within, unfinished, .. } = limits.clone();
         Self { incoming, request, budget: unfinished, reserved: None, timepiece, within, deadline: None }
     }
 

@@ -1,4 +1,4 @@
-//! Byte budget for unfinished request bodies, in total and per sender.
+//! Byte budget for bodies, in total and per sender: unfinished bodies of requests, unsent bodies of responses.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 
-/// Sender of a body: the network of an address until the request has authenticated, then the principal.
+/// Sender of a request, against whom its bytes count: the network of an address until the request has authenticated, then the principal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BodySender {
     Address(IpAddr),
@@ -45,7 +45,7 @@ pub enum BudgetRefusal {
     OfServer,
 }
 
-/// The budget. Bytes are reserved while a body is unfinished, and returned when it ends or is dropped.
+/// The budget. Bytes are reserved while a body is in memory, and returned when it ends or is dropped.
 ///
 /// All unauthenticated senders together get at most half. A tenant gets at most as much as is free, over
 /// all its principals. Tenants that hold next to nothing may go a little beyond the budget, so that the
@@ -60,7 +60,7 @@ pub struct ByteBudget {
 struct BytesInUse {
     in_all: usize,
     of_strangers: usize,
-    /// These contain only senders that have something unfinished.
+    /// These contain only senders that hold something.
     by_sender: HashMap<BodySender, usize>,
     by_tenant: HashMap<TenantId, usize>,
 }

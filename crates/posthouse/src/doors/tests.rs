@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use axum::routing::post;
+use axum::extract::Path;
+use axum::routing::{get, post};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -19,11 +20,17 @@ struct Served {
 
 /// HTTP paths with a budget of 8,000 bytes for unfinished bodies, so 1,000 per address.
 fn served(mounts: Router) -> Served {
+    served_within(mounts, ByteBudget::new(1 << 20))
+}
+
+/// The same, one more connection of a server with this budget for responses.
+fn served_within(mounts: Router, unsent: ByteBudget) -> Served {
     let timepiece = Timepiece::wound(Moment::from_seconds(1_000));
     let bodies = BodyLimits {
         timepiece: timepiece.clone(),
         within: Duration::from_secs(15),
         unfinished: ByteBudget::new(8_000),
+        unsent,
     };
     let doors = Doors { mounts, prefix: "".into(), hosts: MappedHosts::default(), bodies };
     let limits = ConnectionLimits { per_address: 9, per_principal: 9, per_tenant: 9 };
@@ -124,4 +131,63 @@ async fn a_body_that_takes_too_long_is_answered_408() {
     served.timepiece.wind(Duration::from_secs(15));
     let heard = served.hears().await;
     assert!(heard.starts_with("HTTP/1.1 408") && heard.contains("too_slow"), "{heard}");
+}
+
+/// An answer of 100 KB for the agent of a tenant.
+async fn large(Path((tenant, agent)): Path<(String, String)>, request: Request) -> Vec<u8> {
+    RequestControl::proven(request.extensions(), &agent, Some(&tenant)).unwrap();
+    vec![b'x'; 100_000]
+}
+
+/// Connections to a server that may hold 800 KB of answers, so 200 KB of one credential.
+struct LargeAnswers {
+    mounts: Router,
+    unsent: ByteBudget,
+}
+
+impl LargeAnswers {
+    fn open() -> Self {
+        let mounts = Router::new().route("/{tenant}/{agent}", get(large));
+        Self { mounts, unsent: ByteBudget::new(800_000) }
+    }
+
+    /// Asks on a connection of its own and reads the head of the answer only.
+    async fn asked(&self, agent: &str) -> (Served, String) {
+        let mut served = served_within(self.mounts.clone(), self.unsent.clone());
+        served.sends(format!("GET /{agent} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
+        let heard = served.hears().await;
+        (served, heard)
+    }
+}
+
+#[tokio::test]
+async fn answers_that_a_credential_does_not_read_are_bounded_and_come_back_when_it_reads_them() {
+    let server = LargeAnswers::open();
+    let (mut first, heard) = server.asked("acme/crow").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    let (second, heard) = server.asked("acme/crow").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    let (_third, heard) = server.asked("acme/crow").await;
+    assert!(heard.starts_with("HTTP/1.1 429") && heard.contains("too_many_unsent_answers"), "{heard}");
+    assert!(heard.contains("retry-after: 1") && heard.contains("application/problem+json"), "{heard}");
+    // Who reads to the end, or goes away, holds nothing any more.
+    drop(second);
+    let mut rest = vec![0; 96_000];
+    first.peer.read_exact(&mut rest).await.unwrap();
+    first.sends(b"GET /acme/crow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    while !first.hears().await.contains("HTTP/1.1 200") {}
+}
+
+#[tokio::test]
+async fn a_tenant_whose_clients_do_not_read_leaves_room_for_the_answers_of_another() {
+    let server = LargeAnswers::open();
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for agent in 0..12 {
+        let (connection, heard) = server.asked(&format!("acme/{agent}")).await;
+        refused += usize::from(heard.starts_with("HTTP/1.1 429"));
+        held.push(connection);
+    }
+    assert_eq!(refused, 8, "the only tenant gets half of the budget");
+    let (_zen, heard) = server.asked("zen/heron").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
 }

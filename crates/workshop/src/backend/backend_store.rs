@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::SkillAuditRow;
+use ledger::{FileThreads, SkillAuditRow};
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value};
 use skill::{ContentHash, Status};
@@ -57,6 +57,14 @@ impl<S> BackendStore<S> {
 }
 
 impl<S: SkillBackend> BackendStore<S> {
+    /// The same store for a tenant whose blocking work runs on these threads.
+    pub fn on(&self, threads: &Arc<FileThreads>) -> Self {
+        match self.backend.on_threads(threads) {
+            Some(backend) => Self { backend: Arc::new(backend), ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
     pub(super) fn refused<T>(&self, answer: Result<T, RefusalReason>) -> Result<T, StoreRefusal> {
         answer.map_err(|reason| StoreRefusal { implementation: self.backend.implementation(), reason })
     }
@@ -271,7 +279,7 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             };
             for skill in page.items.into_iter().filter(|skill| prepared.passes(skill)) {
                 match skip {
-                    0 if listed.len() < limit => listed.push(skill),
+                    0 if listed.len() < limit => listed.push(skill.in_list()),
                     0 => break,
                     _ => skip -= 1,
                 }
@@ -282,6 +290,10 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             }
         }
         Ok(Ok(listed))
+    }
+
+    async fn page(&self, after: Option<&str>) -> StoreAnswer<SkillPage<SkillMeta>> {
+        Ok(self.refused(self.backend.list(after, PAGE).await?))
     }
 
     async fn metadata(&self, name: &str) -> StoreAnswer<SkillMeta> {
@@ -303,6 +315,23 @@ impl<S: SkillBackend> SkillStore for BackendStore<S> {
             false => Ok(lines),
         });
         Ok(self.refused(lines))
+    }
+
+    async fn versions_page(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> StoreAnswer<SkillPage<VersionInfo>> {
+        if !is_skill_name(name) {
+            return Ok(self.refused(Err(RefusalReason::not_found(name))));
+        }
+        let page = self.backend.history_page(name, after, limit).await?;
+        let page = page.and_then(|page| match page.items.is_empty() && after.is_none() {
+            true => Err(RefusalReason::not_found(name)),
+            false => Ok(page),
+        });
+        Ok(self.refused(page))
     }
 
     async fn store(&self, name: &str, source: &str, options: StoreOptions) -> StoreAnswer<VersionInfo> {

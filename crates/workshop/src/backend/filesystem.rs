@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use ledger::FileThreads;
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use super::skill_folder::{FileTrouble, FoundText, ListedFile, SkillFolder};
 use super::{
     BackendAnswer, BackendBody, BackendReplaced, BackendSkill, BackendStore, BackendWrite, SkillBackend,
 };
-use crate::fault::Fault;
 use crate::skill_meta::{SkillMeta, SkillSummary, VersionInfo};
 use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::write_rules::WriteRules;
@@ -23,11 +23,16 @@ use crate::write_rules::WriteRules;
 /// Two changes of a file within this time, in milliseconds, can have the same time of change.
 const YOUNG: i64 = 2000;
 
+/// Files that are read at a time, in bytes.
+const PAGE_BYTES: usize = 8 << 20;
+
 /// Skills in a folder.
 pub type FilesystemSkillStore = BackendStore<FilesystemBackend>;
 
+#[derive(Clone)]
 pub struct FilesystemBackend {
     folder: Arc<LockedFolder>,
+    threads: Arc<FileThreads>,
     timepiece: Timepiece,
     rules: WriteRules,
 }
@@ -87,7 +92,8 @@ impl FilesystemSkillStore {
             writing: Mutex::new(()),
             is_repaired: AtomicBool::new(false),
         };
-        let backend = FilesystemBackend { folder: Arc::new(folder), timepiece: timepiece.clone(), rules };
+        let (folder, threads) = (Arc::new(folder), Arc::default());
+        let backend = FilesystemBackend { folder, threads, timepiece: timepiece.clone(), rules };
         Self::new(backend, timepiece)
     }
 }
@@ -112,16 +118,23 @@ impl FilesystemBackend {
         self.run(move |LockedFolder { folder, .. }| {
             let files = folder.files()?.unwrap_or_default();
             let start = after.map_or(0, |after| files.partition_point(|file| file.name <= after));
-            let files: Vec<String> =
-                files.into_iter().skip(start).take(at_most).map(|file| file.name).collect();
-            let item = |name: &String| read(folder, name, folder.read(name).ok()??);
-            let items = files.iter().filter_map(item).collect();
-            Ok(SkillPage { items, next: SkillPage::up_to(at_most, files, |name| name).next })
+            let rest = &files[start..];
+            let mut bytes = 0;
+            let too_much = |file: &ListedFile| {
+                bytes += usize::try_from(file.size).unwrap_or(usize::MAX / 2);
+                bytes > PAGE_BYTES
+            };
+            // The page ends with the file with which it becomes too large.
+            let end = rest.iter().position(too_much).map_or(rest.len(), |at| at + 1).min(at_most);
+            let item = |file: &ListedFile| read(folder, &file.name, folder.read(&file.name).ok()??);
+            let items = rest[..end].iter().filter_map(item).collect();
+            let next = rest[..end].last().filter(|_| end < rest.len()).map(|file| file.name.clone());
+            Ok(SkillPage { items, next })
         })
         .await
     }
 
-    /// Runs work on a blocking thread.
+    /// Runs work on one of the file threads.
     async fn run<T, W>(&self, work: W) -> BackendAnswer<T>
     where
         T: Send + 'static,
@@ -132,11 +145,10 @@ impl FilesystemBackend {
             folder.repair();
             work(&folder)
         };
-        match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(answer)) => Ok(Ok(answer)),
-            Ok(Err(FileTrouble::Refused(refusal))) => Ok(Err(refusal)),
-            Ok(Err(FileTrouble::Fault(fault))) => Err(fault),
-            Err(_) => Err(Fault::Stopped),
+        match self.threads.work(work).await.map_err(ledger::Fault::from)? {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(FileTrouble::Refused(refusal)) => Ok(Err(refusal)),
+            Err(FileTrouble::Fault(fault)) => Err(fault),
         }
     }
 }
@@ -161,6 +173,10 @@ impl SkillBackend for FilesystemBackend {
 
     fn rules(&self) -> &WriteRules {
         &self.rules
+    }
+
+    fn on_threads(&self, threads: &Arc<FileThreads>) -> Option<Self> {
+        Some(Self { threads: Arc::clone(threads), ..self.clone() })
     }
 
     async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ledger::{
     DeletedSkill, Ledger, ReplacedSkill, RestoredSkill, SkillHistoryLine, SkillRecord, SkillReplacement,
-    SkillSeq, Skills, StoredSkill, Usage,
+    SkillSeq, Skills, StoredSkill, Usage, is_full_page,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -21,8 +21,8 @@ use crate::skill_store::{SkillPage, SkillText, StoreFeatures};
 use crate::store_refusal::{RefusalReason, StoreRefusal};
 use crate::write_rules::{WriteRules, is_skill_name};
 
-/// Rows that are read at a time.
-const PAGE: u32 = 1000;
+/// Lines of history that are read at a time.
+const PAGE: usize = 1000;
 
 /// The skills of one tenant in the ledger.
 pub type LedgerSkillStore = BackendStore<LedgerBackend>;
@@ -130,31 +130,46 @@ impl SkillBackend for LedgerBackend {
 
     async fn list(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillMeta>> {
         let records = self.skills.skills(&self.tenant, after, rows(at_most)).await?;
-        let metas = records.into_iter().map(meta).collect::<Result<Vec<_>, _>>();
-        Ok(metas.map(|items| SkillPage::up_to(at_most, items, |skill| &skill.name)))
+        let is_full = records.len() >= at_most || is_full_page(records.iter().map(SkillRecord::bytes));
+        let next = records.last().filter(|_| is_full).map(|record| record.name.clone());
+        let metas = records.into_iter().map(meta).collect::<Result<_, _>>();
+        Ok(metas.map(|items| SkillPage { items, next }))
     }
 
     async fn texts(&self, after: Option<&str>, at_most: usize) -> BackendAnswer<SkillPage<SkillText>> {
         let items = self.skills.skill_texts(&self.tenant, after, rows(at_most)).await?;
-        Ok(Ok(SkillPage::up_to(at_most, items, |skill| &skill.name)))
+        let is_full = items.len() >= at_most || is_full_page(items.iter().map(|item| item.text.len()));
+        let next = items.last().filter(|_| is_full).map(|item| item.name.clone());
+        Ok(Ok(SkillPage { items, next }))
     }
 
     async fn history(&self, name: &str) -> BackendAnswer<Vec<VersionInfo>> {
-        let (mut lines, mut after) = (Vec::new(), SkillSeq(0));
+        let (mut lines, mut after) = (Vec::new(), None::<String>);
         loop {
-            let page = self.skills.skill_history(&self.tenant, name, after, PAGE).await?;
-            let is_last = page.len() < PAGE as usize;
-            after = page.last().map_or(after, |line| line.seq);
-            for line in page {
-                match version_info(name, line) {
-                    Ok(line) => lines.push(line),
-                    Err(refusal) => return Ok(Err(refusal)),
-                }
-            }
-            if is_last {
+            let page = match self.history_page(name, after.as_deref(), PAGE).await? {
+                Ok(page) => page,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            lines.extend(page.items);
+            after = page.next;
+            if after.is_none() {
                 return Ok(Ok(lines));
             }
         }
+    }
+
+    /// The cursor is the number of a line.
+    async fn history_page(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        at_most: usize,
+    ) -> BackendAnswer<SkillPage<VersionInfo>> {
+        let after = SkillSeq(after.and_then(|after| after.parse().ok()).unwrap_or(0));
+        let lines = self.skills.skill_history(&self.tenant, name, after, rows(at_most)).await?;
+        let next = lines.last().filter(|_| lines.len() >= at_most).map(|line| line.seq.0.to_string());
+        let items = lines.into_iter().map(|line| version_info(name, line)).collect::<Result<_, _>>();
+        Ok(items.map(|items| SkillPage { items, next }))
     }
 
     async fn replace(

@@ -1,9 +1,10 @@
 //! Skills in a SQLite file with the tables of the reference runtime.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::{OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillVersionRow};
+use ledger::{FileThreads, OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillVersionRow};
 use posthouse_time::Timepiece;
 use serde_json::{Map, Value, json};
 use skill::{Status, status_of};
@@ -26,6 +27,7 @@ const AUTHOR: &str = "author";
 /// Skills in a SQLite file.
 pub type SqliteSkillStore = BackendStore<SqliteBackend>;
 
+#[derive(Clone)]
 pub struct SqliteBackend {
     database: SkillDatabase,
     rules: WriteRules,
@@ -39,9 +41,13 @@ pub enum OpenedSqlite {
 }
 
 impl SqliteSkillStore {
-    /// Opens a file, or creates it.
-    pub async fn open(file: PathBuf, timepiece: Timepiece) -> Result<OpenedSqlite, Fault> {
-        Ok(match SkillDatabase::open(file).await? {
+    /// Opens a file, or creates it. Its calls run on these threads.
+    pub async fn open(
+        file: PathBuf,
+        threads: Arc<FileThreads>,
+        timepiece: Timepiece,
+    ) -> Result<OpenedSqlite, Fault> {
+        Ok(match SkillDatabase::open(file, threads).await? {
             OpenedSkillDatabase::Opened(database) => {
                 let rules = WriteRules { keeps_metadata: true, ..WriteRules::default() };
                 OpenedSqlite::Opened(Self::new(SqliteBackend { database, rules }, timepiece))
@@ -77,6 +83,10 @@ impl SkillBackend for SqliteBackend {
 
     fn rules(&self) -> &WriteRules {
         &self.rules
+    }
+
+    fn on_threads(&self, threads: &Arc<FileThreads>) -> Option<Self> {
+        Some(Self { database: self.database.on(Arc::clone(threads)), rules: self.rules.clone() })
     }
 
     async fn manifest(&self) -> BackendAnswer<Map<String, Value>> {

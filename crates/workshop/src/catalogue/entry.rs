@@ -1,5 +1,7 @@
 //! Entries of the catalogue: one skill, rendered as JSON, with what filters look at.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use skill::{
@@ -7,7 +9,7 @@ use skill::{
     footprint,
 };
 
-use crate::skill_meta::{SkillMeta, output_word};
+use crate::skill_meta::{SkillMeta, output_word, shown_description};
 
 /// What a skill is for, by its outputs and triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,13 +35,15 @@ pub(crate) struct CatalogueEntry {
     /// From the metadata bag: the tags of the header do not count.
     pub domain_tags: Vec<String>,
     pub json: String,
+    /// The size of the JSON as a text inside a JSON text, in bytes.
+    pub size_in_text: usize,
 }
 
 #[derive(Serialize)]
 struct RenderedEntry<'a> {
     name: &'a str,
     category: SkillCategory,
-    description: &'a str,
+    description: Cow<'a, str>,
     tags: &'a [String],
     status: Status,
     gate_ok: bool,
@@ -71,7 +75,7 @@ impl CatalogueEntry {
         let rendered = RenderedEntry {
             name: &skill.name,
             category,
-            description: header.description.as_deref().unwrap_or_else(|| first_line(text)),
+            description: shown_description(header.description.as_deref().unwrap_or_else(|| first_line(text))),
             tags: &header.tags,
             status: skill.status,
             gate_ok: matches!(check_approval(text, mode), ApprovalVerdict::Approved { .. }),
@@ -84,9 +88,11 @@ impl CatalogueEntry {
             effectful_footprint: footprint(text),
             author: skill.author.as_deref(),
         };
+        // Texts and numbers always have a JSON form.
+        let json = serde_json::to_string(&rendered).unwrap_or_default();
         Self {
-            // Texts and numbers always have a JSON form.
-            json: serde_json::to_string(&rendered).unwrap_or_default(),
+            size_in_text: size_in_text(&json),
+            json,
             name: skill.name.clone(),
             content_hash: skill.content_hash.clone(),
             metadata_bag: skill.metadata_bag.clone(),
@@ -142,4 +148,20 @@ fn domain_tags(bag: Option<&Map<String, Value>>) -> Vec<String> {
         _ => Vec::new(),
     });
     texts.collect()
+}
+
+/// The size of a JSON text inside a JSON text. A JSON text has no control characters.
+fn size_in_text(json: &str) -> usize {
+    json.len() + json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_text_in_a_text_counts_its_escapes() {
+        let value = json!({ "a": "\"\n" }).to_string();
+        assert_eq!(size_in_text(&value), json!(value).to_string().len() - 2);
+    }
 }

@@ -1,10 +1,12 @@
 //! Queries of the catalogue, and their answers.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use skill::{Status, TriggerSource};
 
 use super::entry::{CatalogueEntry, SkillCategory};
+use crate::large_answers::LARGEST_ANSWER;
 
 /// Whose skills are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct CatalogueQuery {
     /// Skills after this name only.
     pub after: Option<String>,
     pub limit: Option<usize>,
+    /// Size of all entries together as a JSON text inside a JSON text, in bytes. One entry is always listed.
+    pub largest: usize,
 }
 
 impl Default for CatalogueQuery {
@@ -64,6 +68,7 @@ impl Default for CatalogueQuery {
             if_none_match: None,
             after: None,
             limit: None,
+            largest: LARGEST_ANSWER,
         }
     }
 }
@@ -102,21 +107,42 @@ pub struct CatalogueListing {
     pub next: Option<String>,
 }
 
-impl CatalogueListing {
-    pub(super) fn of(
-        entries: &[Arc<CatalogueEntry>],
-        query: &CatalogueQuery,
-        version: Option<String>,
-    ) -> Self {
-        let limit = query.limit.unwrap_or(usize::MAX);
-        let passing = entries.iter().filter(|entry| query.passes(entry));
-        let mut entries: Vec<Arc<CatalogueEntry>> = passing.take(limit.saturating_add(1)).cloned().collect();
-        let more = entries.len() > limit;
-        entries.truncate(limit);
-        let next = entries.last().filter(|_| more).map(|entry| entry.name().to_owned());
-        Self { audience: query.audience, entries, version, next }
+/// The entries that a query lists, as they are found in the order of names.
+pub(super) struct ListingPage<'q> {
+    query: &'q CatalogueQuery,
+    entries: Vec<Arc<CatalogueEntry>>,
+    size: usize,
+    has_more: bool,
+}
+
+impl<'q> ListingPage<'q> {
+    pub fn new(query: &'q CatalogueQuery) -> Self {
+        Self { query, entries: Vec::new(), size: 0, has_more: false }
     }
 
+    /// Lists an entry if it passes. Breaks if there is no room for it.
+    pub fn add(&mut self, entry: &Arc<CatalogueEntry>) -> ControlFlow<()> {
+        if !self.query.passes(entry) {
+            return ControlFlow::Continue(());
+        }
+        let size = self.size + entry.size_in_text + 1;
+        let is_full = !self.entries.is_empty() && size > self.query.largest;
+        if is_full || self.query.limit.is_some_and(|limit| self.entries.len() >= limit) {
+            self.has_more = true;
+            return ControlFlow::Break(());
+        }
+        self.size = size;
+        self.entries.push(Arc::clone(entry));
+        ControlFlow::Continue(())
+    }
+
+    pub fn listing(self, version: Option<String>) -> CatalogueListing {
+        let next = self.entries.last().filter(|_| self.has_more).map(|entry| entry.name().to_owned());
+        CatalogueListing { audience: self.query.audience, entries: self.entries, version, next }
+    }
+}
+
+impl CatalogueListing {
     /// The number of entries.
     pub fn count(&self) -> usize {
         self.entries.len()

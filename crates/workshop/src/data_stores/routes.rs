@@ -91,6 +91,7 @@ async fn list(State(door): State<DataDoor>, head: Parts) -> DataResponse {
         .parse(limit.as_deref())
         .ok_or_else(|| invalid("limit", "must be a whole number from 1 to 200"))?;
     let any_tag = (!tags.is_empty()).then_some(tags);
+    let _turn = door.stores.answer_turn(&caller.tenant).await;
     let store = answered(door.stores.of(&caller.tenant).await)?;
     let page = answered(store.page(any_tag, before, u32::try_from(limit).unwrap_or(u32::MAX)).await)?;
     let next = page.next.map(|DataSeq(seq)| encode_cursor(seq.to_string()));
@@ -122,6 +123,7 @@ async fn show(
 
 async fn query(State(door): State<DataDoor>, request: Request) -> DataResponse {
     let (caller, arguments) = read(&door, request, LARGEST_QUERY).await?;
+    let _turn = door.stores.answer_turn(&caller.tenant).await;
     let bridge = answered(door.stores.bridge(&caller.tenant).await)?;
     let filters = QueryFilters::read(arguments).map_err(|reason| refused_by(bridge.store(), reason))?;
     Ok(Json(json!({"items": answered(bridge.query(&filters).await)?})).into_response())
@@ -149,7 +151,7 @@ async fn read(
     let (head, body) = request.into_parts();
     let caller = door.callers.caller(&head).await?;
     let body = read_body(body, largest).await?;
-    match serde_json::from_slice(&body) {
+    match door.stores.parsed(&caller.tenant, body).await? {
         Ok(Value::Object(arguments)) => Ok((caller, arguments)),
         Ok(_) => Err(Problem::bad_request("malformed_json", "the body must be a JSON object")),
         Err(error) => Err(Problem::bad_request("malformed_json", format!("the body is not JSON: {error}"))),

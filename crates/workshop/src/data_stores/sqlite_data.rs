@@ -3,9 +3,10 @@
 //! The file keeps its own semantics: recipients and expiry are in the metadata, and nothing expires.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::{DataDatabase, DataDatabaseFound, DataDatabaseRow, OpenedDataDatabase, summary_of};
+use ledger::{DataDatabase, DataDatabaseFound, DataDatabaseRow, FileThreads, OpenedDataDatabase, summary_of};
 use posthouse_time::Timepiece;
 use posthouse_wire::DataId;
 use serde_json::{Map, Value, json};
@@ -21,6 +22,7 @@ use crate::skill_store::StoreManifest;
 const IMPLEMENTATION: &str = "SqliteDataStore";
 
 /// The data in one file.
+#[derive(Clone)]
 pub struct SqliteDataStore {
     database: DataDatabase,
     timepiece: Timepiece,
@@ -34,12 +36,21 @@ pub enum OpenedSqliteData {
 }
 
 impl SqliteDataStore {
-    /// Opens a file, or creates it with its folder.
-    pub async fn open(file: PathBuf, timepiece: Timepiece) -> Result<OpenedSqliteData, Fault> {
-        Ok(match DataDatabase::open(file, timepiece.clone()).await? {
+    /// Opens a file, or creates it with its folder. Its calls run on these threads.
+    pub async fn open(
+        file: PathBuf,
+        threads: Arc<FileThreads>,
+        timepiece: Timepiece,
+    ) -> Result<OpenedSqliteData, Fault> {
+        Ok(match DataDatabase::open(file, threads, timepiece.clone()).await? {
             OpenedDataDatabase::Opened(database) => OpenedSqliteData::Opened(Self { database, timepiece }),
             OpenedDataDatabase::OtherShape(why) => OpenedSqliteData::OtherShape(why),
         })
+    }
+
+    /// The same file for a tenant whose calls run on these threads.
+    pub fn on(&self, threads: Arc<FileThreads>) -> Self {
+        Self { database: self.database.on(threads), timepiece: self.timepiece.clone() }
     }
 }
 

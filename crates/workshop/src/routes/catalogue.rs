@@ -31,8 +31,10 @@ pub(super) async fn show(State(workshop): State<Workshop>, head: Parts) -> HttpA
         if_none_match: query.text("if_none_match"),
         after: query.after(|name| Some(name.to_owned()))?,
         limit: Some(limit),
+        ..CatalogueQuery::default()
     };
     query.end()?;
+    let _turn = workshop.answer_turn(&by.tenant).await;
     let mut found = answered(workshop.catalogue().list(&by, &wanted).await)?;
     if let CatalogueAnswer::Listed(listing) = &mut found {
         listing.next = listing.next.take().map(encode_cursor);

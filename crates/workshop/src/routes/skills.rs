@@ -6,18 +6,20 @@ use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 use http::request::Parts;
-use http_kit::{Fields, Page, Problem, QueryReader, opaque};
+use http_kit::{Fields, Page, PageSize, Problem, QueryReader, opaque};
 use serde_json::{Value, json};
 use skill::{SkillType, Status};
 
 use super::problem::answered;
 use super::{HttpAnswer, PAGE};
 use crate::skill_filter::SkillFilter;
-use crate::skill_meta::SkillMeta;
+use crate::skill_meta::{SkillMeta, VersionInfo};
 use crate::skill_store::SkillPage;
 use crate::skills::SkillWrite;
 use crate::workshop::Workshop;
 
+/// The number of lines on a page of a history.
+const LINES: PageSize = PageSize { default: 1000, largest: 1000 };
 const STATUSES: &str = "must be Draft, Approved or Disabled";
 /// The longest author, in bytes.
 const AUTHOR: usize = 128;
@@ -40,6 +42,7 @@ pub(super) async fn list(State(workshop): State<Workshop>, head: Parts) -> HttpA
         offset: 0,
     };
     query.end()?;
+    let _turn = workshop.answer_turn(&by.tenant).await;
     let page = answered(workshop.skills().page(&by, filter, limit).await)?;
     Ok(Json(shown(page, |skill: SkillMeta| json!(skill))).into_response())
 }
@@ -55,9 +58,11 @@ pub(super) async fn show(State(workshop): State<Workshop>, path: NamePath, head:
 
 pub(super) async fn versions(State(workshop): State<Workshop>, path: NamePath, head: Parts) -> HttpAnswer {
     let by = workshop.authenticate(&head).await?;
-    QueryReader::read(&head.uri)?.end()?;
-    let versions = answered(workshop.skills().versions(&by, &named(path)).await)?;
-    Ok(Json(Page::all(versions)).into_response())
+    let mut query = QueryReader::read(&head.uri)?;
+    let (limit, after) = (query.limit(LINES)?, query.after(|cursor| Some(cursor.to_owned()))?);
+    query.end()?;
+    let page = workshop.skills().versions(&by, &named(path), after.as_deref(), limit).await;
+    Ok(Json(shown(answered(page)?, |line: VersionInfo| json!(line))).into_response())
 }
 
 pub(super) async fn dependents(State(workshop): State<Workshop>, path: NamePath, head: Parts) -> HttpAnswer {

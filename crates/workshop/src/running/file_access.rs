@@ -4,9 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ledger::FileThreads;
 use skill::{FileEncoding, FileFault, RunLimits};
 
 /// Links that are followed on the way to one file.
@@ -18,12 +20,18 @@ pub struct FileAccess {
     roots: Vec<PathBuf>,
     /// The folder from which relative paths are taken.
     folder: PathBuf,
+    threads: Arc<FileThreads>,
 }
 
 impl FileAccess {
     /// Without a folder in `roots`, no file can be read or written.
     pub fn new(roots: Vec<PathBuf>, folder: PathBuf) -> Self {
-        Self { roots, folder }
+        Self { roots, folder, threads: Arc::default() }
+    }
+
+    /// The same files, on the threads of a tenant.
+    pub fn on(self, threads: Arc<FileThreads>) -> Self {
+        Self { threads, ..self }
     }
 
     pub fn roots(&self) -> &[PathBuf] {
@@ -31,8 +39,7 @@ impl FileAccess {
     }
 
     pub async fn read(&self, path: &str, encoding: FileEncoding) -> Result<String, FileFault> {
-        let real = self.real_path(path)?;
-        unblocked(move || {
+        self.work(path, move |real| {
             let mut content = Vec::new();
             // One byte more than allowed tells the executor that the file is too large.
             let limit = RunLimits::default().standard_output as u64 + 1;
@@ -46,9 +53,8 @@ impl FileAccess {
     }
 
     pub async fn write(&self, path: &str, content: &str) -> Result<(), FileFault> {
-        let real = self.real_path(path)?;
         let content = content.to_owned();
-        unblocked(move || {
+        self.work(path, move |real| {
             if let Some(folder) = real.parent() {
                 fs::create_dir_all(folder)?;
             }
@@ -57,6 +63,21 @@ impl FileAccess {
             regular(options.open(&real)?)?.write_all(content.as_bytes())
         })
         .await
+    }
+
+    /// Does work with the real path on one of the threads. Looking for the path may block too.
+    async fn work<T: Send + 'static>(
+        &self,
+        path: &str,
+        work: impl FnOnce(PathBuf) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, FileFault> {
+        let (those, path) = (self.clone(), path.to_owned());
+        let failed = |why: &dyn std::fmt::Display| FileFault::Failed(why.to_string());
+        let work = move || {
+            let real = those.real_path(&path)?;
+            work(real).map_err(|error| failed(&error))
+        };
+        self.threads.work(work).await.unwrap_or_else(|lost| Err(failed(&lost)))
     }
 
     /// The path after links are followed and `..` is applied, if it is below an allowed folder.
@@ -121,15 +142,6 @@ fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-async fn unblocked<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, FileFault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| FileFault::Failed(error.to_string())),
-        Err(_) => Err(FileFault::Failed("the server is shutting down".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -183,5 +195,20 @@ mod tests {
             let read = shown(access.read(path, FileEncoding::Utf8).await);
             assert!(read.contains("not a regular file"), "{path}: {read}");
         }
+    }
+
+    #[test]
+    fn files_of_skills_do_not_use_the_shared_blocking_pool() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        runtime.block_on(async {
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let waiting = tokio::task::spawn_blocking(move || ended.recv());
+            let access = FileAccess::new(vec![folder.path().to_owned()], folder.path().to_owned());
+            access.write("note", "kept").await.unwrap();
+            assert_eq!(shown(access.read("note", FileEncoding::Utf8).await), "kept");
+            drop(end);
+            let _ = waiting.await;
+        });
     }
 }

@@ -48,7 +48,7 @@ pub struct Runs(pub(super) Arc<RunsInner>);
 pub(super) struct RunsInner {
     parts: RunParts,
     pub(super) slots: RunSlots,
-    pub(super) threads: SkillThreads,
+    pub(super) threads: Arc<SkillThreads>,
     memory: MemoryBudget,
     /// Runs that can be cancelled.
     running: Mutex<HashMap<RunId, (TenantId, CancellationToken)>>,
@@ -90,11 +90,12 @@ pub struct RunReport {
 impl Runs {
     pub fn new(parts: RunParts) -> Self {
         let (of_a_tenant, of_the_server) = parts.resources.memory();
+        let threads = Arc::clone(parts.workshop.threads());
         Self(Arc::new(RunsInner {
             parts,
             memory: MemoryBudget::new(of_a_tenant, of_the_server),
             slots: RunSlots::default(),
-            threads: SkillThreads::default(),
+            threads,
             running: Mutex::default(),
             closing: CancellationToken::new(),
         }))

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use errand::Errand;
+use ledger::TenantFileThreads;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::{Secret, TenantId};
@@ -42,6 +43,7 @@ pub struct TenantResources {
     secrets: SkillSecrets,
     errand: Errand,
     timepiece: Timepiece,
+    files: TenantFileThreads,
     built: Cache<TenantId, Arc<BuiltResources>>,
 }
 
@@ -67,7 +69,7 @@ pub enum RunSettingsRefusal {
 impl TenantResources {
     pub fn new(config: Config, secrets: SkillSecrets, errand: Errand, timepiece: Timepiece) -> Self {
         let built = Cache::builder().max_capacity(TENANTS).time_to_idle(IDLE).build();
-        Self { config, secrets, errand, timepiece, built }
+        Self { config, secrets, errand, timepiece, files: TenantFileThreads::default(), built }
     }
 
     /// Bytes that all running skills may hold: of one tenant, and of the server.
@@ -167,7 +169,7 @@ impl TenantResources {
             tools,
             model,
             commands: Commands::clean(self.timepiece.clone()),
-            files: FileAccess::new(settings.file_roots.clone(), PathBuf::from("/")),
+            files: FileAccess::new(settings.file_roots.clone(), PathBuf::from("/")).on(self.files.of(tenant)),
             secrets: RunSecrets::Sealed { secrets: self.secrets.clone(), tenant: tenant.clone() },
             errors,
             timepiece: self.timepiece.clone(),

@@ -1,5 +1,6 @@
 //! The tools `lint_skill`, `compile_skill` and `skill_preflight`: what a skill is, before it runs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use post::Caller;
@@ -15,9 +16,11 @@ use super::skill_flow::flow;
 use super::skill_tools::{answered, given_text, required};
 use super::tool_failure::ToolFailure;
 use crate::running::{RunHost, SkillRunner};
-use crate::skill_meta::output_word;
+use crate::skill_meta::{VersionInfo, output_word};
 
 const PREFLIGHT_FIRES: u64 = 20;
+/// Lines of history that a preflight shows.
+const PREFLIGHT_VERSIONS: usize = 1000;
 
 /// Does one of the tools below in the turns of the caller's tenant, because texts of skills can take long.
 pub async fn in_turn(
@@ -138,7 +141,7 @@ async fn preflight(
     let name = required(arguments, "skill_preflight", "name")?;
     let skills = runner.runs().workshop().skills();
     let loaded = answered(skills.load(by, name, None).await)?;
-    let versions = answered(skills.versions(by, name).await)?;
+    let versions = latest_versions(runner, by, name).await?;
     let tree = SkillTree::parse(&loaded.source);
     let header = &tree.header;
     let verdict = answered(skills.check_text(by, &loaded.source).await)?;
@@ -184,6 +187,25 @@ async fn preflight(
         "versions": versions,
         "recent_fires": recent_fires(runner, by, name, u32::try_from(limit).unwrap_or(u32::MAX)).await?,
     }))
+}
+
+/// The end of the history of a skill, oldest first.
+async fn latest_versions(
+    runner: &SkillRunner,
+    by: &Caller,
+    name: &str,
+) -> Result<VecDeque<VersionInfo>, ToolFailure> {
+    let skills = runner.runs().workshop().skills();
+    let (mut latest, mut after) = (VecDeque::new(), None::<String>);
+    loop {
+        let page = answered(skills.versions(by, name, after.as_deref(), PREFLIGHT_VERSIONS).await)?;
+        latest.extend(page.items);
+        latest.drain(..latest.len().saturating_sub(PREFLIGHT_VERSIONS));
+        after = page.next;
+        if after.is_none() {
+            return Ok(latest);
+        }
+    }
 }
 
 /// The tools of the connectors that a skill names. Null if it names none.

@@ -130,10 +130,13 @@ impl RpcRequest {
 
 /// The response to the request with this id.
 pub fn response(id: &Value, outcome: Result<Value, RpcError>) -> Value {
-    match outcome {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
-    }
+    let (name, value) = match outcome {
+        // The macro would copy the result, which can have many megabytes.
+        Ok(result) => ("result", result),
+        Err(error) => ("error", json!(error)),
+    };
+    let members = [("jsonrpc", "2.0".into()), ("id", id.clone()), (name, value)];
+    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
 fn is_id(id: &Value) -> bool {

@@ -31,7 +31,9 @@ use self::revision::McpRevision;
 use self::sessions::McpSessions;
 use self::stateless::PROTOCOL_VERSION_HEADER;
 use super::help::INSTRUCTIONS;
-use super::json_rpc::{INVALID_REQUEST, PARSE_ERROR, RpcError, RpcMessage, RpcRequest, response};
+use super::json_rpc::{
+    INVALID_REQUEST, PARSE_ERROR, RpcError, RpcMessage, RpcRequest, UnreadMessage, response,
+};
 use super::rpc::json_response;
 use super::tool_calls::ToolCalls;
 
@@ -63,10 +65,10 @@ impl McpServer {
         &self,
         caller: &Caller,
         headers: &HeaderMap,
-        body: &[u8],
+        message: Result<RpcMessage, UnreadMessage>,
         still_allowed: StillAllowed,
     ) -> Response {
-        let message = match RpcMessage::read(body) {
+        let message = match message {
             Ok(message) => message,
             Err(unread) => {
                 let known = if unread.error.code == PARSE_ERROR { Value::Null } else { unread.id };
@@ -102,6 +104,7 @@ impl McpServer {
 
     async fn answer_in_session(&self, caller: &Caller, headers: &HeaderMap, request: RpcRequest) -> Response {
         let id = request.id.clone();
+        let turn = self.tools.answer_turn(caller, &request).await;
         if request.method == "initialize" {
             return self.initialize(caller, &request);
         }
@@ -111,7 +114,7 @@ impl McpServer {
         let outcome = match request.method.as_str() {
             "ping" => Ok(json!({})),
             "tools/list" => Ok(self.tools.listed()),
-            "tools/call" => self.tools.call(caller, request).await,
+            "tools/call" => self.tools.call(caller, request, turn.as_ref()).await,
             other => Err(RpcError::method_not_found(other)),
         };
         single_event(&response(&id, outcome))
@@ -160,6 +163,7 @@ impl McpServer {
         still_allowed: StillAllowed,
     ) -> Response {
         let id = request.id.clone();
+        let turn = self.tools.answer_turn(caller, &request).await;
         if let Err((status, error)) = stateless::check(headers, &request) {
             return refused(status, &id, error);
         }
@@ -171,7 +175,7 @@ impl McpServer {
                 listed["cacheScope"] = "private".into();
                 Ok(listed)
             }
-            "tools/call" => self.tools.call(caller, request).await,
+            "tools/call" => self.tools.call(caller, request, turn.as_ref()).await,
             "subscriptions/listen" => {
                 let runner = Arc::clone(self.tools.runner());
                 let listening = Listening { caller: caller.clone(), runner, still_allowed };

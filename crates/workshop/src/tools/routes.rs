@@ -17,10 +17,13 @@ use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::json_rpc::{RpcMessage, RpcRequest};
 use super::mcp::{McpServer, StillAllowed};
 use super::rpc;
 use super::tool_calls::{ToolCalls, ToolRunner};
 use super::tool_list::{ToolList, ToolSurface};
+use crate::long_json::{parsed, written};
+use crate::workshop::Workshop;
 
 /// The largest request body: one entry of data (1 MiB and 64 KiB of metadata) with every byte as a six-byte JSON
 /// escape, plus the rest.
@@ -42,6 +45,7 @@ pub const TOOL_OPENAPI: &str = include_str!("openapi.json");
 /// What the routes need.
 pub struct ToolParts {
     pub callers: Callers,
+    pub workshop: Workshop,
     pub runner: Arc<dyn ToolRunner>,
     /// The public URL of the server. Pages of other origins may not call tools.
     pub public_url: String,
@@ -54,10 +58,11 @@ pub struct ToolParts {
 
 /// The router for `/rpc` and `/mcp`.
 pub fn tool_routes(parts: ToolParts) -> Router {
-    let ToolParts { callers, runner, public_url, timepiece, closing, tasks } = parts;
+    let ToolParts { callers, workshop, runner, public_url, timepiece, closing, tasks } = parts;
     let calls = |surface| ToolCalls::new(surface, ToolList::of(surface), Arc::clone(&runner), tasks.clone());
     let door = ToolDoor {
         callers,
+        workshop,
         rpc: calls(ToolSurface::Rpc),
         mcp: McpServer::new(calls(ToolSurface::Mcp), timepiece, closing),
         origin: origin_of(&public_url).into(),
@@ -69,6 +74,7 @@ pub fn tool_routes(parts: ToolParts) -> Router {
 #[derive(Clone)]
 struct ToolDoor {
     callers: Callers,
+    workshop: Workshop,
     rpc: ToolCalls,
     mcp: McpServer,
     origin: Arc<str>,
@@ -106,14 +112,24 @@ impl ToolDoor {
 
 async fn call_rpc(State(door): State<ToolDoor>, request: Request) -> ToolResponse {
     let (caller, _, body) = door.authenticate_and_read(request).await?;
-    Ok(rpc::answer(&door.rpc, &caller, &body).await)
+    let threads = door.workshop.threads();
+    let request = parsed(threads, &caller.tenant, body, RpcRequest::read_lenient).await?;
+    // It is held until the response exists.
+    let turn = match &request {
+        Ok(request) => door.rpc.answer_turn(&caller, request).await,
+        Err(_) => None,
+    };
+    let (status, message) = rpc::answer(&door.rpc, &caller, request, turn.as_ref()).await;
+    let length = rpc::result_length(&message);
+    Ok(rpc::text_response(status, written(threads, &caller.tenant, message, length).await?))
 }
 
 async fn call_mcp(State(door): State<ToolDoor>, request: Request) -> ToolResponse {
     let (caller, head, body) = door.authenticate_and_read(request).await?;
     let headers = head.headers.clone();
     let still_allowed = door.still_allowed(head);
-    Ok(door.mcp.answer(&caller, &headers, &body, still_allowed).await)
+    let message = parsed(door.workshop.threads(), &caller.tenant, body, RpcMessage::read).await?;
+    Ok(door.mcp.answer(&caller, &headers, message, still_allowed).await)
 }
 
 async fn end_session(State(door): State<ToolDoor>, head: Parts) -> ToolResponse {

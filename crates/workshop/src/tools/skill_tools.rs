@@ -1,11 +1,12 @@
 //! Tools for skills: `skill_list`, `skill_read`, `skill_write`, `skill_status`.
 
+use std::sync::Arc;
+
 use http_kit::Fields;
 use post::Caller;
 use serde_json::{Map, Value, json};
 use skill::{Status, TriggerSource};
 
-use super::catalogue_cut::cut;
 use super::tool_calls::LARGEST_RESULT;
 use super::tool_failure::ToolFailure;
 use super::tool_list::ToolSurface;
@@ -107,20 +108,16 @@ pub async fn set_status(
 
 /// The catalogue as JSON text. At `/mcp` it is cut so that it fits into one event.
 pub async fn list(
-    catalogue: &Catalogue,
+    catalogue: &Arc<Catalogue>,
     by: &Caller,
     arguments: &Map<String, Value>,
     surface: ToolSurface,
 ) -> Result<String, ToolFailure> {
-    let query = query_of(arguments)?;
-    let listed = answered(catalogue.list(by, &query).await)?.to_json();
-    let fits = listed.len() < LARGEST_RESULT / 4;
-    if surface == ToolSurface::Rpc || fits {
-        return Ok(listed);
+    let mut query = query_of(arguments)?;
+    if surface == ToolSurface::Mcp {
+        query.largest = LARGEST_RESULT - MARGIN;
     }
-    let read: Map<String, Value> =
-        serde_json::from_str(&listed).map_err(|unreadable| ToolFailure::fault(&unreadable))?;
-    Ok(Value::Object(cut(read, LARGEST_RESULT - MARGIN)).to_string())
+    Ok(answered(catalogue.list(by, &query).await)?.to_json())
 }
 
 /// The query of `skill_list`. What cannot be meant is refused, so that nobody gets a list of something else.

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, RpcRequest};
 use super::tool_failure::ToolFailure;
 use super::tool_list::{ToolList, ToolSurface};
+use crate::large_answers::AnswerTurn;
 
 /// Largest result at `/mcp`, in bytes: the official Python client takes events of less than 1 MiB.
 pub const LARGEST_RESULT: usize = 1024 * 1024 - 4096;
@@ -26,6 +27,11 @@ pub trait ToolRunner: Send + Sync {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<String, ToolFailure>;
+
+    /// Waits for the caller's turn if the answer of this tool can be large.
+    async fn answer_turn(&self, _caller: &Caller, _tool: &str) -> Option<AnswerTurn> {
+        None
+    }
 
     /// A token that changes with the skills that the caller can see. None if it is not known now.
     async fn skills_token(&self, caller: &Caller) -> Option<String>;
@@ -60,8 +66,23 @@ impl ToolCalls {
         json!({ "tools": self.list.to_value() })
     }
 
-    /// Serves a `tools/call`. The tool runs to its end even if the client disconnects.
-    pub async fn call(&self, caller: &Caller, mut request: RpcRequest) -> Result<Value, RpcError> {
+    /// Waits until the answer of a request may be built. The turn is held until the response exists.
+    pub async fn answer_turn(&self, caller: &Caller, request: &RpcRequest) -> Option<AnswerTurn> {
+        let tool = request.params.get("name").and_then(Value::as_str)?;
+        match request.method.as_str() {
+            "tools/call" => self.runner.answer_turn(caller, tool).await,
+            _ => None,
+        }
+    }
+
+    /// Serves a `tools/call`. The tool runs to its end even if the client disconnects, unless it has a turn: such a tool
+    /// only reads, and its answer is of no use then.
+    pub async fn call(
+        &self,
+        caller: &Caller,
+        mut request: RpcRequest,
+        turn: Option<&AnswerTurn>,
+    ) -> Result<Value, RpcError> {
         let Some((tool, arguments)) = request.take_tool_call() else {
             let message = "Invalid params: tools/call requires { name, arguments? }";
             return Err(RpcError::new(INVALID_PARAMS, message));
@@ -74,14 +95,20 @@ impl ToolCalls {
         }
         let (runner, surface, caller) = (Arc::clone(&self.runner), self.surface, caller.clone());
         let running = async move { runner.run(surface, &caller, &tool, arguments).await };
-        let outcome = match completed(self.tasks.spawn(running)).await {
+        let ended = match turn {
+            Some(_) => Ok(running.await),
+            None => completed(self.tasks.spawn(running)).await,
+        };
+        let outcome = match ended {
             Ok(outcome) => outcome.map_err(|failure| failure.into_error(surface))?,
             Err(ShuttingDown) => {
                 return Err(RpcError::new(INTERNAL_ERROR, "the server is shutting down"));
             }
         };
         let is_long = outcome.len() > LARGEST_RESULT / 4;
-        let result = json!({ "content": [{ "type": "text", "text": outcome }] });
+        let mut result = json!({ "content": [{ "type": "text" }] });
+        // The macro would copy the text.
+        result["content"][0]["text"] = Value::String(outcome);
         match self.surface {
             // A text inside a JSON text can become larger, but a small one never that large.
             ToolSurface::Mcp if is_long && result.to_string().len() > LARGEST_RESULT => Err(RpcError::new(

@@ -8,8 +8,8 @@ use super::tool_calls::ToolRunner;
 use super::tool_failure::ToolFailure;
 use super::tool_list::ToolSurface;
 use super::{capabilities, check_tools, data_tools, help, run_tools, skill_tools, trigger_tools};
-use crate::catalogue::{CatalogueAnswer, CatalogueQuery};
 use crate::data_stores::{DataBridge, DataStores};
+use crate::large_answers::AnswerTurn;
 use crate::running::SkillRunner;
 use crate::workshop::Workshop;
 
@@ -65,12 +65,16 @@ impl ToolRunner for Toolbox {
         Ok(result.to_string())
     }
 
+    async fn answer_turn(&self, by: &Caller, tool: &str) -> Option<AnswerTurn> {
+        match tool {
+            "skill_list" | "data_read" => Some(self.workshop.answer_turn(&by.tenant).await),
+            _ => None,
+        }
+    }
+
     async fn skills_token(&self, by: &Caller) -> Option<String> {
-        // Nobody has this version, so the answer always has one. Nothing is listed after the last possible name.
-        let nothing = CatalogueQuery { limit: Some(0), ..CatalogueQuery::default() };
-        match self.workshop.catalogue().list(by, &nothing).await {
-            Ok(Ok(CatalogueAnswer::Listed(listing))) => listing.version,
-            Ok(Ok(CatalogueAnswer::NotModified { version })) => Some(version),
+        match self.workshop.catalogue().version(by).await {
+            Ok(Ok(version)) => version,
             Ok(Err(_)) => None,
             Err(fault) => {
                 tracing::warn!(%fault, "could not read the version of the skills");

@@ -199,7 +199,7 @@ async fn a_type_that_a_build_registers_is_the_store_of_a_tenant() {
     // The rules of the server hold for it.
     let approved = SkillWrite { source: "# Status: Approved\n".to_owned(), ..SkillWrite::default() };
     assert_eq!(granted(skills.write(&tenants.heron, "tide", approved).await).status.to_string(), "Draft");
-    assert_eq!(granted(skills.versions(&tenants.program, "tide").await).len(), 1);
+    assert_eq!(granted(skills.versions(&tenants.program, "tide", None, 100).await).items.len(), 1);
     assert!(granted(skills.list(&tenants.stranger, &Default::default()).await).is_empty());
 }
 

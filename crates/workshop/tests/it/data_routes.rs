@@ -138,3 +138,26 @@ async fn every_operation_wants_a_caller_and_is_described() {
     let problems = http_kit::openapi::check_fragment(DATA_OPENAPI, &[], DATA_OPERATIONS);
     assert!(problems.is_empty(), "{problems:#?}");
 }
+
+#[tokio::test]
+async fn a_tenant_with_too_many_large_answers_waits_and_another_tenant_does_not() {
+    let tenants = Tenants::open().await;
+    let routes = routes_of(&tenants);
+    let (acme, globex) = (tenants.token(&tenants.acme).await, tenants.token(&tenants.stranger.tenant).await);
+    let query = || Some(json!({"query": "harbour"}));
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        turns.push(tenants.workshop.answer_turn(&tenants.acme).await);
+    }
+    let mut waiting = Box::pin(sends(&routes, &acme, "POST", "/v1/data/query", query()));
+    // The answer of the other tenant is the marker: while it is made, the first one has every chance.
+    let marker = sends(&routes, &globex, "POST", "/v1/data/query", query());
+    let (status, _) = tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("it did not wait for its turn"),
+        answered = marker => answered,
+    };
+    assert_eq!(status, 200);
+    turns.pop();
+    assert_eq!(waiting.await.0, 200);
+}

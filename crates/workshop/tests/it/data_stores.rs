@@ -33,7 +33,8 @@ impl DataFixture {
             ledger.roster().create_tenant(tenant).await.unwrap();
         }
         let file = folder.path().join("data.db");
-        let OpenedSqliteData::Opened(sqlite) = SqliteDataStore::open(file, clock.clone()).await.unwrap()
+        let OpenedSqliteData::Opened(sqlite) =
+            SqliteDataStore::open(file, Arc::default(), clock.clone()).await.unwrap()
         else {
             panic!("a new file has the right shape")
         };

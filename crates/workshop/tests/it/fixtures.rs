@@ -1,6 +1,7 @@
 //! Test fixture: the three stores, empty, on a clock that is driven by hand.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{Ledger, Location, Tenant};
@@ -84,7 +85,7 @@ impl Stores {
 }
 
 pub async fn opened(file: PathBuf, clock: &Timepiece) -> Result<SqliteSkillStore, String> {
-    match SqliteSkillStore::open(file, clock.clone()).await.unwrap() {
+    match SqliteSkillStore::open(file, Arc::default(), clock.clone()).await.unwrap() {
         OpenedSqlite::Opened(store) => Ok(store),
         OpenedSqlite::OtherShape(why) => Err(why),
     }

@@ -3,6 +3,7 @@
 
 mod approval;
 mod catalogue;
+mod catalogue_walk;
 mod conformance;
 mod connectors_vectors;
 mod contract_files;

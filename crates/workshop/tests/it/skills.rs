@@ -137,7 +137,8 @@ async fn the_first_author_stays_and_others_may_still_write() {
     granted(skills.write(&tenants.program, "tide", write("two")).await);
     let meta = granted(skills.metadata(&tenants.program, "tide").await);
     assert_eq!(meta.author.as_deref(), Some("heron"));
-    let by: Vec<Option<String>> = granted(skills.versions(&tenants.program, "tide").await)
+    let by: Vec<Option<String>> = granted(skills.versions(&tenants.program, "tide", None, 100).await)
+        .items
         .into_iter()
         .map(|line| line.changed_by)
         .collect();
@@ -260,7 +261,7 @@ async fn a_folder_that_became_read_only_refuses_and_loses_nothing() {
         assert_eq!(refused(answer).reason.code(), "read_only");
     }
     assert_eq!(granted(skills.load(program, "tide", None).await).source, APPROVED);
-    assert_eq!(granted(skills.versions(program, "tide").await).len(), 1);
+    assert_eq!(granted(skills.versions(program, "tide", None, 100).await).items.len(), 1);
     assert_eq!(refused(skills.load(program, "ebb", None).await).reason.code(), "skill_not_found");
 }
 
@@ -276,7 +277,17 @@ async fn of_many_writers_all_are_in_the_history_and_only_one_wins_with_a_version
     let texts: Vec<String> = (0..20).map(|number| format!("text {number}")).collect();
     let written = join_all(texts.iter().map(|text| skills.write(program, "tide", write(text)))).await;
     written.into_iter().for_each(|answer| drop(granted(answer)));
-    assert_eq!(granted(skills.versions(program, "tide").await).len(), 21);
+    assert_eq!(granted(skills.versions(program, "tide", None, 100).await).items.len(), 21);
+    let (mut lengths, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = granted(skills.versions(program, "tide", after.as_deref(), 10).await);
+        lengths.push(page.items.len());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(lengths, [10, 10, 1]);
     let version = granted(skills.metadata(program, "tide").await).version;
     assert_ne!(version, first.version);
     let conditional =

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::{FileThreadSlot, FileThreads};
 use posthouse_time::{TimedOut, Timepiece};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::directory::DropError;
-use super::threads::{DropThreads, ThreadSlot};
 
 /// Time limit for getting a permit and doing the work, together. Healthy disks are far faster.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(super) struct DirectoryWorkers {
     pub here: Arc<Semaphore>,
-    pub threads: Arc<DropThreads>,
+    pub threads: Arc<FileThreads>,
 }
 
 impl DirectoryWorkers {
@@ -55,7 +55,7 @@ impl DirectoryWorkers {
     async fn done<T: Send + 'static>(
         &self,
         hand: OwnedSemaphorePermit,
-        slot: ThreadSlot,
+        slot: FileThreadSlot,
         job: impl FnOnce() -> Result<T, DropError> + Send + 'static,
     ) -> Result<T, DropError> {
         let (sender, receiver) = oneshot::channel();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     /// A directory with this many permits, of the tenant with these threads.
-    fn hands_of(number: usize, threads: &Arc<DropThreads>) -> DirectoryWorkers {
+    fn hands_of(number: usize, threads: &Arc<FileThreads>) -> DirectoryWorkers {
         DirectoryWorkers { here: Arc::new(Semaphore::new(number)), threads: Arc::clone(threads) }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn one_tenants_hanging_folders_hold_only_its_own_threads() {
         let timepiece = Timepiece::wound(Moment::default());
-        let (acme, zeta) = (Arc::<DropThreads>::default(), Arc::<DropThreads>::default());
+        let (acme, zeta) = (Arc::<FileThreads>::default(), Arc::<FileThreads>::default());
         let folders: Vec<DirectoryWorkers> = (0..5).map(|_| hands_of(4, &acme)).collect();
         let (begin, begun) = mpsc::channel();
         let mut ends = Vec::new();

@@ -128,7 +128,8 @@ impl Fixture {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        self.server.answer(&caller(by), &map, body.as_bytes(), self.still_allowed()).await
+        let message = RpcMessage::read(body.as_bytes());
+        self.server.answer(&caller(by), &map, message, self.still_allowed()).await
     }
 
     async fn post(&self, by: &str, headers: &[(&'static str, &str)], body: Value) -> Heard {
