@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http_kit::Page;
-use ledger::{Binding, BindingPosition};
+use ledger::{Binding, BindingPosition, BotRef};
 use posthouse_wire::{BotId, InstanceId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub(crate) struct ShownBinding {
     tenant: String,
     agent: String,
     instance_id: InstanceId,
-    /// The bot to which the author sent the link code.
+    /// The bot to which the author sent the link code. The link counts there.
     bot: BotId,
     /// The author's direct messages are for this agent.
     dm_default: bool,
@@ -70,25 +70,27 @@ pub(crate) async fn list(
     let items = found.into_iter().map(|link| ShownBinding {
         tenant: names.tenant(&link.to.tenant),
         agent: names.agent(&link.to.instance),
-        platform: link.platform,
+        platform: link.on.platform,
         user: link.user,
         instance_id: link.to.instance,
-        bot: link.bot,
+        bot: link.on.bot,
         dm_default: link.dm_default,
         linked_at: link.linked.to_string(),
     });
     Ok(Json(Page { items: items.collect(), next }))
 }
 
-/// `PLATFORM/USER/AGENT`. Only the middle may contain a slash.
+/// `PLATFORM/BOT/USER/AGENT`. Only the user may contain a slash.
 fn name(link: &Binding) -> String {
-    format!("{}/{}/{}", link.platform, link.user, link.to.instance)
+    format!("{}/{}/{}/{}", link.on.platform, link.on.bot, link.user, link.to.instance)
 }
 
 fn position(after: &str) -> Option<BindingPosition> {
     let (platform, rest) = after.split_once('/')?;
+    let (bot, rest) = rest.split_once('/')?;
     let (user, instance) = rest.rsplit_once('/')?;
-    Some(BindingPosition { platform: platform.into(), user: user.into(), instance: instance.into() })
+    let on = BotRef { platform: platform.into(), bot: bot.into() };
+    Some(BindingPosition { on, user: user.into(), instance: instance.into() })
 }
 
 pub(crate) async fn remove(

@@ -2,25 +2,25 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{BotId, ChatId, InstanceId, Platform, TenantId, UserId};
+use posthouse_wire::{ChatId, InstanceId, Platform, TenantId, UserId};
 
 use crate::{BotRef, Discriminator, Fault, RouteTo, TokenHash};
 
 /// Open link codes of one agent. A further one ends the oldest.
 pub const LINK_CODES_OF_AN_AGENT: u32 = 5;
-/// Agents that one author can be linked to on a platform.
+/// Agents that one author can be linked to on a bot.
 pub const AGENTS_OF_AN_AUTHOR: u32 = 16;
-/// Authors who can be linked to one agent.
+/// Authors who can be linked to one agent, counted once for each bot.
 pub const AUTHORS_OF_AN_AGENT: u32 = 10_000;
 
-/// A link between an author on a platform and an agent.
+/// A link between an author on a bot and an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    pub platform: Platform,
+    /// The bot to which the author sent the code. The link counts there and nowhere else: whoever can sign the events of
+    /// another bot could link anybody on that one.
+    pub on: BotRef,
     pub user: UserId,
     pub to: RouteTo,
-    /// The bot to which the author sent the code.
-    pub bot: BotId,
     pub linked: Moment,
     /// The author's direct messages are for this agent.
     pub dm_default: bool,
@@ -78,7 +78,7 @@ pub struct ChangedPlace {
 /// Position in the list of all bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingPosition {
-    pub platform: Platform,
+    pub on: BotRef,
     pub user: UserId,
     pub instance: InstanceId,
 }
@@ -98,10 +98,10 @@ pub trait Bindings: Send + Sync {
     async fn redeem_link_code(&self, code: TokenHash, by: LinkingAuthor) -> Result<Option<RouteTo>, Fault>;
     /// Deletes a code that was published. Repeating it is harmless.
     async fn revoke_link_code(&self, code: TokenHash) -> Result<(), Fault>;
-    /// The agents that an author linked on this bot's platform, the most recently linked first.
+    /// The agents that an author linked on this bot, the most recently linked first.
     async fn agents_of_author(&self, on: &BotRef, user: &UserId) -> Result<Vec<BoundAgent>, Fault>;
-    /// Authors linked to an agent who may know what happens in this chat: first those who were seen there, then the
-    /// most recently linked.
+    /// Authors linked to an agent on this bot who may know what happens in this chat: first those who were seen there,
+    /// then the most recently linked.
     async fn linked_authors_near(
         &self,
         of: &InstanceId,
@@ -109,18 +109,19 @@ pub trait Bindings: Send + Sync {
         chat: &ChatId,
         at_most: u32,
     ) -> Result<Vec<UserId>, Fault>;
-    /// The authors linked to one agent or to all, by platform, user and agent.
+    /// The authors linked to one agent or to all, by bot, user and agent.
     async fn bindings(
         &self,
         of: Option<&InstanceId>,
         after: Option<BindingPosition>,
         at_most: u32,
     ) -> Result<Vec<Binding>, Fault>;
-    /// Removes a link. Entries of this author that waited for the agent by the link alone end, and the agent can no
-    /// longer reach the chats that only the link gave it. False when there is no such link.
+    /// Removes the links of an author to an agent, on all bots of a platform. Entries of this author that waited for the
+    /// agent by the links alone end, and the agent can no longer reach the chats that only they gave it. False when there
+    /// is no such link.
     async fn unbind(&self, of: &InstanceId, platform: &Platform, user: &UserId) -> Result<bool, Fault>;
-    /// Makes the agent the one for the author's direct messages, instead of any other. False when the author is not
-    /// linked to it.
+    /// Makes the agent the one for the author's direct messages, instead of any other, on the bots of the platform where
+    /// the author is linked to it. False when there is none.
     async fn set_dm_default(
         &self,
         of: &InstanceId,

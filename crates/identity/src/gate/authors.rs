@@ -44,7 +44,7 @@ impl AuthorLinks {
         }
     }
 
-    /// The agents of an author that use this bot, the most recently linked first.
+    /// The agents that an author linked on this bot and that use it, the most recently linked first.
     pub(super) async fn agents(&self, on: &BotRef, user: &UserId) -> Result<Arc<[BoundAgent]>, Fault> {
         let key = (on.clone(), user.clone());
         let known =
@@ -66,7 +66,7 @@ impl AuthorLinks {
         Ok(agents)
     }
 
-    /// Whether an author is linked to this agent and the agent uses this bot.
+    /// Whether an author is linked to this agent on this bot and the agent uses it.
     pub(super) async fn is_linked(
         &self,
         on: &BotRef,
@@ -132,7 +132,8 @@ impl AuthorLinks {
         }
     }
 
-    /// Removes a link. Call it through the relay, so that waiting entries are not handed over any more.
+    /// Removes the links of an author to an agent, on all bots of the platform. Call it through the relay, so that
+    /// waiting entries are not handed over any more.
     pub async fn unlink(&self, of: &InstanceId, platform: &Platform, user: &UserId) -> Result<bool, Fault> {
         let known = self.records.unbind(of, platform, user).await?;
         // A link that did not exist changes nothing for anybody.
@@ -143,7 +144,8 @@ impl AuthorLinks {
         Ok(known)
     }
 
-    /// Makes an agent the one for an author's direct messages. False when the author is not linked to it.
+    /// Makes an agent the one for an author's direct messages, on the bots where the author is linked to it. False when
+    /// there is none.
     pub async fn set_dm_default(
         &self,
         of: &InstanceId,

@@ -41,8 +41,9 @@ pub enum LinkResult {
 pub struct LinkCodes {
     links: AuthorLinks,
     timepiece: Timepiece,
-    /// Wrong tries of an author since a time. Of many authors, those with the oldest tries are forgotten.
-    wrong: Cache<(Platform, UserId), (Instant, u32)>,
+    /// Wrong tries of an author on a bot since a time: what one bot is sent keeps nobody from linking on another. Of many
+    /// authors, those with the oldest tries are forgotten.
+    wrong: Cache<(BotRef, UserId), (Instant, u32)>,
 }
 
 impl LinkCodes {
@@ -71,7 +72,7 @@ impl LinkCodes {
         chat: &ChatId,
         presented: &str,
     ) -> Result<LinkResult, Fault> {
-        let key = (on.platform.clone(), user.clone());
+        let key = (on.clone(), user.clone());
         let Some((since, tries)) = self.tries(on, user) else { return Ok(LinkResult::TryLater) };
         let by = LinkingAuthor { on: on.clone(), user: user.clone(), chat: chat.clone() };
         let linked = match read(presented) {
@@ -91,7 +92,7 @@ impl LinkCodes {
     /// Ends a code that this author published in a group. It counts as a wrong try. False when there were too many.
     pub async fn revoke(&self, on: &BotRef, user: &UserId, presented: &str) -> Result<bool, Fault> {
         let Some((since, tries)) = self.tries(on, user) else { return Ok(false) };
-        self.wrong.insert((on.platform.clone(), user.clone()), (since, tries + 1));
+        self.wrong.insert((on.clone(), user.clone()), (since, tries + 1));
         if let Some(code) = read(presented) {
             self.links.records().revoke_link_code(Keyring::token_hash(&code)).await?;
         }
@@ -101,7 +102,7 @@ impl LinkCodes {
     /// The wrong tries of an author and since when they count. `None` when there were too many.
     fn tries(&self, on: &BotRef, user: &UserId) -> Option<(Instant, u32)> {
         let now = self.timepiece.instant();
-        let known = self.wrong.get(&(on.platform.clone(), user.clone()));
+        let known = self.wrong.get(&(on.clone(), user.clone()));
         let (since, tries) = known.filter(|(since, _)| now < *since + WRONG_TRIES_PER).unwrap_or((now, 0));
         (tries < WRONG_TRIES).then_some((since, tries))
     }

@@ -8,6 +8,7 @@ mod fixtures;
 mod gate;
 mod issuer;
 mod issuers;
+mod links_per_bot;
 mod oauth;
 mod program;
 mod provisioning;

@@ -30,16 +30,16 @@ impl ChatVisibility for Members {
 }
 
 /// Two agents of two tenants on one shared bot.
-struct Shared {
-    server: TestServer,
-    on: BotRef,
-    heron: TestAgent,
-    otter: TestAgent,
+pub struct Shared {
+    pub server: TestServer,
+    pub on: BotRef,
+    pub heron: TestAgent,
+    pub otter: TestAgent,
     members: Arc<Members>,
 }
 
 impl Shared {
-    async fn open() -> Self {
+    pub async fn open() -> Self {
         let server = TestServer::open().await;
         let on = bot("pigeon", "shared");
         server.has_bot(&on, true).await;
@@ -56,7 +56,7 @@ impl Shared {
         Self { server, on, heron, otter, members }
     }
 
-    async fn link(&self, user: &str, to: &TestAgent) {
+    pub async fn link(&self, user: &str, to: &TestAgent) {
         let codes = self.server.identity.gate.link_codes();
         let code = codes.mint(&to.instance, None).await.unwrap().unwrap();
         let chat = format!("dm-{user}").as_str().into();
@@ -72,12 +72,12 @@ impl Shared {
     }
 
     /// The agent that gets a message, or the reason why none does.
-    async fn gets(&self, source: &Source, addressed: bool) -> String {
+    pub async fn gets(&self, source: &Source, addressed: bool) -> String {
         shown(self.decide(source, addressed, false).await)
     }
 
     /// Whether the author of a message is admitted to this agent.
-    async fn admits(&self, to: &TestAgent, source: &Source) -> bool {
+    pub async fn admits(&self, to: &TestAgent, source: &Source) -> bool {
         let origin = EventOrigin { source, path: None };
         let incoming = IncomingMessage {
             on: &self.on,
@@ -100,7 +100,7 @@ impl Shared {
         assert!(self.server.identity.gate.policies().declare(&of.instance, principals).await.unwrap());
     }
 
-    async fn claims(&self, agent: &TestAgent, value: &str) -> bool {
+    pub async fn claims(&self, agent: &TestAgent, value: &str) -> bool {
         let claims = self.server.identity.gate.claims();
         claims.claim(&agent.instance, std::slice::from_ref(&self.on), value, false).await.unwrap()
     }
@@ -115,7 +115,7 @@ fn shown(decision: GateDecision) -> String {
     }
 }
 
-fn group(user: &str, chat: &str) -> Source {
+pub fn group(user: &str, chat: &str) -> Source {
     Source {
         platform: "pigeon".into(),
         chat_id: Some(chat.into()),
@@ -126,11 +126,11 @@ fn group(user: &str, chat: &str) -> Source {
     }
 }
 
-fn direct(user: &str) -> Source {
+pub fn direct(user: &str) -> Source {
     Source { chat_type: "dm".to_owned(), scope_id: None, ..group(user, &format!("dm-{user}")) }
 }
 
-fn tenant(agent: &TestAgent) -> String {
+pub fn tenant(agent: &TestAgent) -> String {
     agent.tenant.to_string()
 }
 

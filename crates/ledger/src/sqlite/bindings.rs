@@ -68,7 +68,7 @@ impl Bindings for Sqlite {
         let (of, on, chat) = (of.clone(), on.clone(), chat.clone());
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT user FROM bindings b WHERE instance = ?1 AND platform = ?2
+                "SELECT user FROM bindings b WHERE instance = ?1 AND platform = ?2 AND bot = ?3
                  ORDER BY EXISTS (SELECT 1 FROM author_places p WHERE p.instance = ?1 AND p.platform = ?2
                             AND p.bot = ?3 AND kind = 'chat' AND value = ?4 AND p.user = b.user) DESC, made DESC
                  LIMIT ?5",
@@ -94,13 +94,14 @@ impl Bindings for Sqlite {
             let whose = if of.is_some() { "instance = ?1" } else { "?1 IS NULL" };
             db.prepare_cached(&format!(
                 "SELECT platform, user, instance, tenant, bot, linked, dm_default FROM bindings
-                 WHERE {whose} AND (?2 IS NULL OR (platform, user, instance) > (?2, ?3, ?4))
-                 ORDER BY platform, user, instance LIMIT ?5"
+                 WHERE {whose} AND (?2 IS NULL OR (platform, bot, user, instance) > (?2, ?3, ?4, ?5))
+                 ORDER BY platform, bot, user, instance LIMIT ?6"
             ))?
             .query_map(
                 params![
                     of.as_ref().map(InstanceId::as_str),
-                    after.map(|after| after.platform.as_str()),
+                    after.map(|after| after.on.platform.as_str()),
+                    after.map(|after| after.on.bot.as_str()),
                     after.map(|after| after.user.as_str()),
                     after.map(|after| after.instance.as_str()),
                     at_most
@@ -141,15 +142,14 @@ impl Bindings for Sqlite {
         let owner = self.tenant_of(of);
         let (of, platform, user) = (of.clone(), platform.clone(), user.clone());
         self.write_for(owner, move |db| {
-            let key = [platform.as_str(), user.as_str(), of.as_str()];
-            if !is_bound(db, &of, &platform, &user)? {
-                return Ok(false);
-            }
-            db.execute(
-                "UPDATE bindings SET dm_default = (instance = ?3) WHERE platform = ?1 AND user = ?2",
-                key,
+            // Only on the bots where the author linked this agent. On others, they have not chosen it.
+            let changed = db.execute(
+                "UPDATE bindings SET dm_default = (instance = ?3)
+                 WHERE platform = ?1 AND user = ?2 AND bot IN
+                   (SELECT bot FROM bindings WHERE instance = ?3 AND platform = ?1 AND user = ?2)",
+                [platform.as_str(), user.as_str(), of.as_str()],
             )?;
-            Ok(true)
+            Ok(changed > 0)
         })
         .await
     }
@@ -206,15 +206,15 @@ impl Bindings for Sqlite {
     }
 }
 
-/// The agents that an author linked, with those that use this bot marked.
+/// The agents that an author linked on this bot, with those that still use it marked.
 fn agents_of_author(db: &Connection, on: &BotRef, user: &UserId) -> rusqlite::Result<Vec<BoundAgent>> {
     let found: Vec<BoundAgent> = db
         .prepare_cached(
             "SELECT bindings.tenant, instance, dm_default, profile FROM bindings
-             JOIN instances ON instances.id = instance WHERE platform = ?1 AND user = ?2
+             JOIN instances ON instances.id = instance WHERE platform = ?1 AND bot = ?2 AND user = ?3
              ORDER BY made DESC, instance",
         )?
-        .query_map([on.platform.as_str(), user.as_str()], |row| {
+        .query_map([on.platform.as_str(), on.bot.as_str(), user.as_str()], |row| {
             Ok(BoundAgent {
                 to: route_to(row, 0)?,
                 fronts: false,
@@ -253,8 +253,9 @@ fn redeem(
     db.execute(
         "INSERT INTO bindings (platform, user, instance, tenant, bot, linked, made)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-           max(ledger_time(), coalesce((SELECT max(made) + 1 FROM bindings WHERE platform = ?1 AND user = ?2), 0)))
-         ON CONFLICT DO UPDATE SET bot = excluded.bot, linked = excluded.linked, made = excluded.made",
+           max(ledger_time(),
+             coalesce((SELECT max(made) + 1 FROM bindings WHERE platform = ?1 AND bot = ?5 AND user = ?2), 0)))
+         ON CONFLICT DO UPDATE SET linked = excluded.linked, made = excluded.made",
         params![
             on.platform.as_str(),
             user.as_str(),
@@ -276,11 +277,13 @@ fn has_too_many(
     instance: &InstanceId,
 ) -> rusqlite::Result<bool> {
     db.query_row(
-        "SELECT (SELECT count(*) FROM bindings WHERE platform = ?1 AND user = ?2 AND instance <> ?3) >= ?4
+        "SELECT (SELECT count(*) FROM bindings
+                 WHERE platform = ?1 AND bot = ?2 AND user = ?3 AND instance <> ?4) >= ?5
            OR (SELECT count(*) FROM bindings INDEXED BY bindings_instance
-               WHERE instance = ?3 AND NOT (platform = ?1 AND user = ?2)) >= ?5",
+               WHERE instance = ?4 AND NOT (platform = ?1 AND bot = ?2 AND user = ?3)) >= ?6",
         params![
             on.platform.as_str(),
+            on.bot.as_str(),
             user.as_str(),
             instance.as_str(),
             AGENTS_OF_AN_AUTHOR,
@@ -293,13 +296,13 @@ fn has_too_many(
 pub(super) fn is_bound(
     db: &Connection,
     of: &InstanceId,
-    platform: &Platform,
+    on: &BotRef,
     user: &UserId,
 ) -> rusqlite::Result<bool> {
     db.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM bindings WHERE platform = ?1 AND user = ?2 AND instance = ?3)",
+        "SELECT EXISTS (SELECT 1 FROM bindings WHERE platform = ?1 AND bot = ?2 AND user = ?3 AND instance = ?4)",
     )?
-    .query_row([platform.as_str(), user.as_str(), of.as_str()], |row| row.get(0))
+    .query_row([on.platform.as_str(), on.bot.as_str(), user.as_str(), of.as_str()], |row| row.get(0))
 }
 
 fn note_direct(db: &Connection, on: &BotRef, user: &UserId, chat: &ChatId) -> rusqlite::Result<()> {
@@ -352,10 +355,9 @@ fn route_to(row: &Row<'_>, at: usize) -> rusqlite::Result<RouteTo> {
 
 fn binding(row: &Row<'_>) -> rusqlite::Result<Binding> {
     Ok(Binding {
-        platform: row.get::<_, String>(0)?.into(),
+        on: BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(4)?.into() },
         user: row.get::<_, String>(1)?.into(),
         to: RouteTo { instance: row.get::<_, String>(2)?.into(), tenant: row.get::<_, String>(3)?.into() },
-        bot: row.get::<_, String>(4)?.into(),
         linked: Moment::from_millis(row.get(5)?),
         dm_default: row.get(6)?,
     })

@@ -168,7 +168,8 @@ impl NewClaim<'_> {
                 "SELECT kind, value, parent, scope FROM author_places
                  WHERE instance = ?1 AND platform = ?2 AND bot = ?3 AND kind IN ('scope', 'chat') AND value = ?4
                    AND EXISTS (SELECT 1 FROM bindings WHERE platform = author_places.platform
-                                 AND user = author_places.user AND instance = author_places.instance)
+                                 AND bot = author_places.bot AND user = author_places.user
+                                 AND instance = author_places.instance)
                  ORDER BY kind DESC, seen DESC",
             )?
             .query_map(self.key(), seen_place)?

@@ -44,6 +44,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0035_registered_commands.sql"),
     include_str!("migrations/0036_person_chats.sql"),
     include_str!("migrations/0037_skill_runs.sql"),
+    include_str!("migrations/0038_links_per_bot.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
@@ -204,6 +205,30 @@ mod tests {
         let enforced: bool = db.query_row("PRAGMA foreign_keys", [], |row| row.get(0)).unwrap();
         assert!(enforced);
         assert!(db.execute("DELETE FROM rooms WHERE id = 'web-me'", []).is_err(), "lines refer to it");
+    }
+
+    #[test]
+    fn a_link_of_before_counts_on_the_bot_where_it_was_made_and_proves_nothing_elsewhere() {
+        let mut db = before(
+            "CREATE TABLE links_per_bot",
+            &format!(
+                "{AGENTS}
+                 INSERT INTO bots (platform, id, shared, settings, created) VALUES
+                   ('pigeon', 'shared', 1, '{{}}', 1), ('pigeon', 'own', 0, '{{}}', 1);
+                 INSERT INTO bindings (platform, user, instance, tenant, bot, linked, made, dm_default) VALUES
+                   ('pigeon', 'ann', 'inst_h', 'ten_a', 'shared', 1, 5, 1),
+                   ('pigeon', 'ann', 'inst_s', 'ten_h', 'own', 1, 6, 0),
+                   ('pigeon', 'bob', 'inst_s', 'ten_h', 'removed', 1, 7, 0);
+                 INSERT INTO author_places (instance, platform, bot, kind, value, user, seen) VALUES
+                   ('inst_h', 'pigeon', 'shared', 'chat', 'c1', 'ann', 1),
+                   ('inst_s', 'pigeon', 'shared', 'chat', 'c2', 'ann', 1);"
+            ),
+        );
+        run(&mut db).unwrap();
+        let links =
+            "SELECT bot || ' ' || user || ' ' || instance || ' ' || dm_default FROM bindings ORDER BY bot";
+        assert_eq!(column(&db, links), ["own ann inst_s 0", "shared ann inst_h 1"]);
+        assert_eq!(column(&db, "SELECT value FROM author_places"), ["c1"]);
     }
 
     #[test]

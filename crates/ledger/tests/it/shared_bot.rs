@@ -13,7 +13,11 @@ fn hash(code: u8) -> TokenHash {
 }
 
 fn author(user: &str) -> LinkingAuthor {
-    LinkingAuthor { on: on("tb"), user: user.into(), chat: format!("dm-{user}").as_str().into() }
+    author_on("tb", user)
+}
+
+fn author_on(bot: &str, user: &str) -> LinkingAuthor {
+    LinkingAuthor { on: on(bot), user: user.into(), chat: format!("dm-{user}").as_str().into() }
 }
 
 /// A message of an author in a chat, whose scope is `g` followed by the name of the chat up to a dash.
@@ -41,10 +45,14 @@ impl Book {
     }
 
     async fn links(&self, user: &str, to: &InstanceId) {
+        self.links_on("tb", user, to).await;
+    }
+
+    async fn links_on(&self, bot: &str, user: &str, to: &InstanceId) {
         let bindings = self.ledger.bindings();
         let expires = self.clock.now() + minutes(10);
         assert!(bindings.mint_link_code(to, hash(200), None, expires).await.unwrap());
-        let linked = bindings.redeem_link_code(hash(200), author(user)).await.unwrap();
+        let linked = bindings.redeem_link_code(hash(200), author_on(bot, user)).await.unwrap();
         assert_eq!(linked.map(|linked| linked.instance).as_ref(), Some(to));
     }
 
@@ -143,6 +151,28 @@ stories! {
         assert_eq!(defaults, [true, false]);
         book.links("ann", &heron).await;
         assert_eq!(book.agents("ann").await, [heron, otter], "linked again");
+    }
+
+    async fn a_link_is_one_of_its_bot_until_the_bot_is_removed_or_the_author_unlinked(book) {
+        let (heron, otter) = book.share().await;
+        book.bot("own", false).await;
+        book.routes("own", "*", &otter).await;
+        book.links("ann", &heron).await;
+        book.links("ann", &otter).await;
+        book.links_on("own", "ann", &otter).await;
+        let bindings = book.ledger.bindings();
+        let ann = "ann".into();
+        let on_own = async || bindings.agents_of_author(&on("own"), &ann).await.unwrap();
+        assert_eq!(book.agents("ann").await, [otter.clone(), heron.clone()]);
+        assert_eq!(on_own().await.len(), 1, "heron was linked on another bot");
+        book.ledger.roster().remove_bot(&"telegram".into(), &"own".into()).await.unwrap();
+        book.bot("own", false).await;
+        book.routes("own", "*", &otter).await;
+        assert!(on_own().await.is_empty(), "another bot of the same name");
+        book.links_on("own", "ann", &otter).await;
+        assert!(bindings.unbind(&otter, &"telegram".into(), &ann).await.unwrap());
+        assert!(on_own().await.is_empty());
+        assert_eq!(book.agents("ann").await, [heron]);
     }
 
     async fn an_author_has_a_limited_number_of_agents(book) {
@@ -469,20 +499,23 @@ stories! {
 
     async fn all_links_are_listed_in_pages(book) {
         let (heron, otter) = book.share().await;
-        for (user, agent) in [("ann", &heron), ("bob", &otter), ("eve", &heron)] {
-            book.links(user, agent).await;
+        book.bot("own", false).await;
+        book.routes("own", "*", &otter).await;
+        for (bot, user, agent) in
+            [("tb", "ann", &heron), ("tb", "bob", &otter), ("tb", "eve", &heron), ("own", "ann", &otter)]
+        {
+            book.links_on(bot, user, agent).await;
         }
         let bindings = book.ledger.bindings();
-        let first = bindings.bindings(None, None, 2).await.unwrap();
-        let last = first.last().unwrap();
-        let after = ledger::BindingPosition {
-            platform: last.platform.clone(),
-            user: last.user.clone(),
-            instance: last.to.instance.clone(),
-        };
-        let rest = bindings.bindings(None, Some(after), 2).await.unwrap();
-        let users: Vec<&str> = first.iter().chain(&rest).map(|binding| binding.user.as_str()).collect();
-        assert_eq!(users, ["ann", "bob", "eve"]);
+        let mut listed = Vec::new();
+        let mut after = None;
+        loop {
+            let page = bindings.bindings(None, after, 2).await.unwrap();
+            let Some(last) = page.last().cloned() else { break };
+            listed.extend(page.into_iter().map(|binding| format!("{} {}", binding.on.bot, binding.user)));
+            after = Some(ledger::BindingPosition { on: last.on, user: last.user, instance: last.to.instance });
+        }
+        assert_eq!(listed, ["own ann", "tb ann", "tb bob", "tb eve"]);
         assert_eq!(bindings.bindings(Some(&heron), None, 9).await.unwrap().len(), 2);
     }
 }

@@ -20,7 +20,7 @@ pub enum Command {
         #[arg(long, value_name = "TENANT", requires = "agent")]
         tenant: Option<String>,
     },
-    /// Removes the link of a person: their unread messages are dropped, and the agent can no longer write to them
+    /// Removes the links of a person: their unread messages are dropped, and the agent can no longer write to them
     #[command(after_help = "Example:\n  posthouse binding remove telegram:4711 --agent heron --tenant acme")]
     Remove {
         /// Platform and id of the person
@@ -42,6 +42,7 @@ impl Command {
                 let query = [("agent", agent.as_deref()), ("tenant", tenant.as_deref())];
                 let columns = [
                     ("PLATFORM", "platform"),
+                    ("BOT", "bot"),
                     ("USER", "user"),
                     ("TENANT", "tenant"),
                     ("AGENT", "agent"),

@@ -136,6 +136,16 @@ async fn whatever_is_somebody_elses_is_refused_at_every_other_door_as_if_it_were
     actors.is_undisturbed().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_owner_vouches_with_its_own_bot_for_somebody_elses_person_on_a_shared_one() {
+    let mut actors = Actors::gather().await;
+    let mut cells = Cells::default();
+    shared_bot::vouch(&mut actors, &mut cells).await;
+    cells.all_are_right();
+    actors.still_shares_a_bot().await;
+    actors.is_undisturbed().await;
+}
+
 /// A list of operations that no table reads would let its operations pass without a row.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_that_the_server_describes_is_in_a_list_that_a_table_reads() {

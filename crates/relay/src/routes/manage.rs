@@ -220,7 +220,8 @@ pub(super) async fn status(
     let relevance = gate.relevance().of(&agent).await.map_err(Fault::from)?;
     let bindings = bindings.into_iter().map(|link| {
         json!({
-            "platform": link.platform,
+            "platform": link.on.platform,
+            "bot": link.on.bot,
             "userId": link.user,
             "dmDefault": link.dm_default,
             "linkedAt": link.linked.seconds(),

@@ -76,8 +76,8 @@ pub(super) fn may_reach(
     let by_author: bool = db
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM author_places
-               JOIN bindings ON bindings.platform = author_places.platform AND bindings.user = author_places.user
-                 AND bindings.instance = author_places.instance
+               JOIN bindings ON bindings.platform = author_places.platform AND bindings.bot = author_places.bot
+                 AND bindings.user = author_places.user AND bindings.instance = author_places.instance
                WHERE author_places.instance = ?1 AND author_places.platform = ?3 AND author_places.bot = ?4
                  AND kind = 'chat' AND value = ?2)",
         )?
@@ -101,7 +101,8 @@ pub(super) fn may_reach(
     }
     db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM dm_chats
-           JOIN bindings ON bindings.platform = dm_chats.platform AND bindings.user = dm_chats.user
+           JOIN bindings ON bindings.platform = dm_chats.platform AND bindings.bot = dm_chats.bot
+             AND bindings.user = dm_chats.user
            WHERE dm_chats.platform = ?3 AND dm_chats.bot = ?4 AND chat = ?2 AND instance = ?1)",
     )?
     .query_row(key, |row| row.get(0))

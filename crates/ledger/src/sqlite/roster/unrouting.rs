@@ -116,9 +116,9 @@ impl<'a> Coverage<'a> {
         let by_authors = uses_bot(db, instance, on)?
             && db
                 .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM bindings WHERE instance = ?1 AND platform = ?2)",
+                    "SELECT EXISTS (SELECT 1 FROM bindings WHERE instance = ?1 AND platform = ?2 AND bot = ?3)",
                 )?
-                .query_row([instance.as_str(), on.platform.as_str()], |row| row.get(0))?;
+                .query_row([instance.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))?;
         Ok(Self { on, instance, routes, by_authors })
     }
 
@@ -131,7 +131,7 @@ impl<'a> Coverage<'a> {
             return Ok(true);
         }
         match &from.user_id {
-            Some(user) if self.by_authors => is_bound(db, self.instance, &self.on.platform, user),
+            Some(user) if self.by_authors => is_bound(db, self.instance, self.on, user),
             _ => Ok(false),
         }
     }
@@ -150,7 +150,7 @@ impl<'a> Coverage<'a> {
                 && db
                     .prepare_cached(
                         "SELECT EXISTS (SELECT 1 FROM bindings b WHERE b.instance = ?1 AND b.platform = ?2
-                           AND b.user IS NOT ?5
+                           AND b.bot = ?3 AND b.user IS NOT ?5
                            AND (EXISTS (SELECT 1 FROM author_places p WHERE p.instance = ?1 AND p.platform = ?2
                                   AND p.bot = ?3 AND kind = 'chat' AND value = ?4 AND p.user = b.user)
                              OR EXISTS (SELECT 1 FROM dm_chats d WHERE d.platform = ?2 AND d.bot = ?3

@@ -5,10 +5,10 @@ use posthouse_agent::RelayTransport;
 use serde_json::{Value, json};
 use stand_ins::telegram::{Injection, TelegramStandIn};
 
-use super::Name;
 use super::actors::{Actors, RecordedResponse, gateway_token};
 use super::doors::{DoorRequest, WrongCaller};
-use crate::talk::{PATIENCE, Rider, is_told, says};
+use super::{Cells, Name};
+use crate::talk::{PATIENCE, Rider, count, is_told, says};
 
 /// The id of the shared bot.
 pub const BOT: &str = "6001";
@@ -123,6 +123,59 @@ impl Actors {
         let shown = self.server.does(&["agent", "show", "heron", "--tenant", "acme"]);
         assert_eq!(shown["stop_url"], STOP_URL);
     }
+}
+
+/// Otter's own bot, whose secrets its tenant knows. It can say there that anybody wrote anything.
+const OTTERS_BOT: i64 = 8001;
+/// Somebody who is linked to no agent.
+const NOBODYS_PERSON: i64 = 770_077;
+
+/// Otter links people to itself on its own bot: heron's person, and somebody who is linked to nobody.
+pub async fn vouch(actors: &mut Actors, cells: &mut Cells) {
+    actors.share_a_bot().await;
+    let otter = actors.otter.clone();
+    let identities = [("telegram", "8001"), ("telegram", BOT)];
+    let mut rides = Rider::dial(&actors.server, &otter, &identities).await;
+    for person in [HERONS_PERSON, NOBODYS_PERSON] {
+        let told = count(&actors.telegram, person, LINKED);
+        let made = actors.manages(&otter, "POST", "/manage/link", &json!({})).await;
+        let code = made.json()["code"].as_str().unwrap().to_owned();
+        says(&actors.telegram, OTTERS_BOT, person, &format!("/link {code}"));
+        let linked = |telegram: &TelegramStandIn| count(telegram, person, LINKED) > told;
+        assert!(actors.telegram.until(PATIENCE, linked).await, "its own bot links whom it likes: {person}");
+        let body = json!({ "platform": "telegram", "userId": person.to_string() });
+        assert_eq!(actors.manages(&otter, "POST", "/manage/dm-default", &body).await.status, 200);
+        writes_alone(&actors.telegram, person, &format!("{person} writes alone"));
+        writes(&actors.telegram, person, &format!("{person} writes in the group"));
+        // What it says to them on the shared bot is refused as for somebody whom nobody knows.
+        let stranger = rides.sends("telegram", BOT, "770078", "psst").await;
+        let answer = rides.sends("telegram", BOT, &person.to_string(), "psst").await;
+        let (there, absent) = (format!("{answer:?}"), format!("{stranger:?}"));
+        cells.cell(
+            "people of others",
+            &format!("otter writes to {person}"),
+            !answer.success,
+            &there,
+            &absent,
+        );
+    }
+    // Heron's policy lets everybody write in its group.
+    let herons = [HERONS_PERSON, NOBODYS_PERSON];
+    let mut expected = vec![format!("{} writes alone", herons[0])];
+    expected.extend(herons.map(|person| format!("{person} writes in the group")));
+    let mut heard = Vec::new();
+    for _ in &expected {
+        heard.push(actors.heron_rides.hears().await.event.text);
+    }
+    heard.sort();
+    expected.sort();
+    let shown = format!("{heard:?}");
+    cells.cell("people of others", "heron's people reach heron", heard == expected, &shown, &shown);
+    // Whatever otter got of them came before this.
+    writes_alone(&actors.telegram, OTTERS_PERSON, "the last one");
+    let last = rides.hears().await.event.text;
+    cells.cell("people of others", "otter gets none of it", last == "the last one", &last, &last);
+    rides.transport.disconnect().await;
 }
 
 /// Nobody listens there.
