@@ -95,6 +95,22 @@ class Gateway(Child):
         status = Path(f"/proc/{self.pid}/status").read_text()
         return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
 
+    def origins(self) -> list[dict[str, Any]]:
+        """The chats that it has stored, as it read them from the wire."""
+        found: list[dict[str, Any]] = []
+
+        def collect(value: Any) -> None:
+            if isinstance(value, dict):
+                if "chat_id" in value and "platform" in value:
+                    found.append(value)
+                value = list(value.values())
+            for one in value if isinstance(value, list) else []:
+                collect(one)
+
+        for path in self.home.rglob("sessions.json"):
+            collect(json.loads(path.read_text()))
+        return found
+
     def log(self) -> str:
         """Its complete output, for the report of a failing test and for the search for secrets."""
         parts = [self.log_file, *sorted((self.home / "logs").glob("*"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
@@ -30,22 +29,6 @@ class Both:
 
     def chat(self) -> Chat:
         return self.stock_agent.chat()
-
-    def origins(self) -> list[dict[str, Any]]:
-        """The chats that the stock gateway has stored, as it read them from the wire."""
-        found: list[dict[str, Any]] = []
-
-        def collect(value: Any) -> None:
-            if isinstance(value, dict):
-                if "chat_id" in value and "platform" in value:
-                    found.append(value)
-                value = list(value.values())
-            for one in value if isinstance(value, list) else []:
-                collect(one)
-
-        for path in self.stock_agent.gateway.home.rglob("sessions.json"):
-            collect(json.loads(path.read_text()))
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +82,7 @@ def test_the_gateway_keeps_the_server_of_each_channel(both: Both) -> None:
     both.discord.said(ACME, f"pong {one}")
 
     def scopes() -> dict[str, Any]:
-        found = [origin for origin in both.origins() if origin["platform"] == "discord"]
+        found = [origin for origin in both.stock_agent.gateway.origins() if origin["platform"] == "discord"]
         return {origin["chat_id"]: origin.get("scope_id") or origin.get("guild_id") for origin in found}
 
     channel = Discord.CHANNELS[ACME]
