@@ -28,10 +28,10 @@ mod variables;
 mod walk;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
+use foldhash::HashMap;
 use serde::Serialize;
 
 pub use self::context::{CheckContext, ConnectorFacts, StoreFacts, StoredSkillFacts, ToolSchema};
@@ -147,7 +147,7 @@ impl<'t> FindingPlace<'t> {
 
 impl<'t> Check<'t> {
     fn origins(&self) -> Rc<HashMap<&'t str, VarOrigin<'t>>> {
-        self.origins.get_or_init(|| Rc::new(results::origins(self.tree))).clone()
+        self.origins.get_or_init(|| Rc::new(results::origins(self.tree, &self.names))).clone()
     }
 
     fn report(&mut self, rule: &'static str, place: FindingPlace<'_>, message: String) {

@@ -1,6 +1,6 @@
 //! Lint rules about `$append`: its variable must be set before, in a visible block, and to a list or a text.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use super::results::VarOrigin;
 use super::walk::{every_op, has_dollar_bracket};
@@ -18,9 +18,9 @@ pub fn check(check: &mut Check<'_>) {
     let origins = check.origins();
     for target in &tree.targets {
         visibility(check, target);
+        let own = set_literals(target);
         // Variables that earlier targets set are known in this one too.
-        literals.extend(set_literals(target));
-        let own: HashMap<&str, &str> = set_literals(target).into_iter().collect();
+        literals.extend(&own);
         every_op(&target.ops, &mut |op| {
             let OpKind::Append(append) = &op.kind else { return };
             let place = FindingPlace::op(&target.name, op);
@@ -44,13 +44,13 @@ fn var_defaults(tree: &SkillTree) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The variables that a target sets to a value without references.
-fn set_literals(target: &SkillTarget) -> Vec<(&str, &str)> {
-    let mut found = Vec::new();
+fn set_literals(target: &SkillTarget) -> HashMap<&str, &str> {
+    let mut found = HashMap::default();
     every_op(&target.ops, &mut |op| {
         if let OpKind::Set(set) = &op.kind
             && !has_dollar_bracket(set.value.text())
         {
-            found.push((&*set.variable, set.value.text()));
+            found.insert(&*set.variable, set.value.text());
         }
     });
     found
@@ -90,9 +90,11 @@ fn appends_tool_result(op: &SkillOp, origins: &HashMap<&str, VarOrigin<'_>>) -> 
 fn visibility(check: &mut Check<'_>, target: &SkillTarget) {
     let mut walk = Scopes::default();
     walk.read(&target.ops, &mut vec![(BODY, false)]);
+    walk.sets.values_mut().for_each(|blocks| blocks.sort_unstable());
     for AppendUse { op, variable, path } in walk.appends {
         let places = walk.sets.get(variable);
-        let is_set_in = |block: &(usize, bool)| places.is_some_and(|places| places.contains(&block.0));
+        let is_set_in =
+            |block: &(usize, bool)| places.is_some_and(|places| places.binary_search(&block.0).is_ok());
         let Some((own, outer)) = path.split_last() else { continue };
         let is_set_outside = outer.iter().any(is_set_in);
         let is_set_here = is_set_in(own);
@@ -116,7 +118,8 @@ fn visibility(check: &mut Check<'_>, target: &SkillTarget) {
 #[derive(Default)]
 struct Scopes<'t> {
     blocks: usize,
-    sets: HashMap<&'t str, HashSet<usize>>,
+    /// The blocks that set each variable.
+    sets: HashMap<&'t str, Vec<usize>>,
     appends: Vec<AppendUse<'t>>,
 }
 
@@ -133,7 +136,7 @@ impl<'t> Scopes<'t> {
             match &op.kind {
                 OpKind::Set(set) => {
                     let block = path.last().map_or(BODY, |(block, _)| *block);
-                    self.sets.entry(&set.variable).or_default().insert(block);
+                    self.sets.entry(&set.variable).or_default().push(block);
                 }
                 OpKind::Append(append) => {
                     self.appends.push(AppendUse { op, variable: &append.variable, path: path.clone() });

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use memchr::{memchr2_iter, memmem};
 use regex::Regex;
 
 use super::tool_arguments::compiled;
@@ -12,13 +13,15 @@ use super::{Check, FindingPlace};
 /// Number of UTF-16 units to compare. Texts that are equal up to there are reported once.
 const COMPARED_UNITS: usize = 60;
 
-/// Matches every text that the patterns below match. It is quick, so it is tried first.
-static HINT: LazyLock<Regex> =
-    LazyLock::new(|| compiled("(?i)key|token|secret|passw|pwd|auth|bearer|string|sk-|ghp_|eyj"));
-/// Names that usually hold a credential, followed by `:` or `=`.
+/// The ends of all names in [`KEY`].
+const NAME_ENDS: [&str; 9] =
+    ["key", "token", "secret", "password", "passwd", "pwd", "auth", "bearer", "string"];
+/// The beginnings of all values in [`VALUE`].
+const VALUE_BEGINNINGS: [&str; 4] = ["Bearer", "sk-", "ghp_", "eyJ"];
+/// Names that usually hold a credential, followed by `:` or `=`. Only ASCII letters have an upper case here.
 static KEY: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
-        r"(?i)(?-u:\b)(?:api[_-]?key|token|secret|password|passwd|pwd|auth(?:[_-]?token)?|access[_-]?token|bearer|client[_-]?secret|private[_-]?key|signing[_-]?key|refresh[_-]?token|connection[_-]?string|vault[_-]?token|db[_-]?password)\s*[:=]",
+        r"(?i-u:\b(?:api[_-]?key|token|secret|password|passwd|pwd|auth(?:[_-]?token)?|access[_-]?token|bearer|client[_-]?secret|private[_-]?key|signing[_-]?key|refresh[_-]?token|connection[_-]?string|vault[_-]?token|db[_-]?password))\s*[:=]",
     )
 });
 /// Values that look like a token of a known kind.
@@ -30,8 +33,8 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
 
 pub fn check(check: &mut Check<'_>) {
     let tree = check.tree;
-    // Escapes do not change letters, so a search in the unparsed text rules out most skills.
-    if !HINT.is_match(tree.source()) {
+    // A search in the unparsed text rules out most skills.
+    if !may_hold_credential(tree.source()) {
         return;
     }
     let mut found = Vec::new();
@@ -60,6 +63,26 @@ pub fn check(check: &mut Check<'_>) {
     }
 }
 
+/// Whether an operation in an unparsed text may look like a credential. It is much quicker than the patterns.
+fn may_hold_credential(source: &str) -> bool {
+    let bytes = source.as_bytes();
+    VALUE_BEGINNINGS.iter().any(|begin| memmem::find(bytes, begin.as_bytes()).is_some())
+        || memchr2_iter(b':', b'=', bytes).any(|at| ends_with_name(&source[..at]))
+}
+
+fn ends_with_name(before: &str) -> bool {
+    let mut before = before.trim_end();
+    // These escapes become blanks when the text is parsed.
+    while let Some(shorter) = before.strip_suffix("\\n").or_else(|| before.strip_suffix("\\t")) {
+        before = shorter.trim_end();
+    }
+    let ends_with = |name: &str| {
+        let end = before.len().checked_sub(name.len()).map(|begin| &before.as_bytes()[begin..]);
+        end.is_some_and(|end| end.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    NAME_ENDS.into_iter().any(ends_with)
+}
+
 fn looks_like_credential(text: &str) -> bool {
     KEY.is_match(text) || VALUE.is_match(text)
 }
@@ -67,6 +90,21 @@ fn looks_like_credential(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_quick_search_finds_every_text_that_the_patterns_find() {
+        let names =
+            ["api_key", "Auth-Token", "PASSWD", "pwd", "client_secret", "connection-string", "bearer"];
+        for name in names {
+            for text in [format!("{name}:"), format!("x {name} \t = y"), format!("é\"{name}\\n \\t= y")] {
+                assert!(may_hold_credential(&text), "{text}");
+            }
+        }
+        for value in ["Bearer x", "sk-x", "ghp_x", "eyJx"] {
+            assert!(may_hold_credential(value), "{value}");
+        }
+        assert!(!may_hold_credential("# Skill: a\ngo:\n    $set TOKENS = the key\n    emit(text=\"x: y\")"));
+    }
 
     #[test]
     fn keys_and_values_of_credentials_are_recognised() {

@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use memchr::{memchr_iter, memmem};
 use regex::Regex;
 
 use super::tool_arguments::compiled;
@@ -57,9 +58,10 @@ fn unsigned_lines(source: &str) -> Vec<SourceRange> {
         let headers = logical_lines(source).filter(|line| HeaderLine::read(line).is_some());
         headers.map(|line| line.start).collect::<HashSet<usize>>()
     });
-    let joins_lines = LazyCell::new(|| source.contains("\"\"\"") || source.contains("```"));
+    let contains = |word: &str| memmem::find(source.as_bytes(), word.as_bytes()).is_some();
+    let joins_lines = LazyCell::new(|| contains("\"\"\"") || contains("```"));
     let (mut found, mut searched, mut line_start) = (Vec::new(), 0, 0);
-    for (at, _) in source.match_indices('#') {
+    for at in memchr_iter(b'#', source.as_bytes()) {
         if let Some(end) = source[searched..at].rfind(['\n', '\r']) {
             line_start = searched + end + 1;
         }
@@ -107,7 +109,9 @@ fn outputs(check: &mut Check<'_>) {
         check.report("unused-augmenting-header", FindingPlace::SKILL, message);
     }
     let mut emits = false;
-    every_main_op(tree, &mut |_, op| emits |= matches!(op.kind, OpKind::Emit(_)));
+    if !to_agents.is_empty() {
+        every_main_op(tree, &mut |_, op| emits |= matches!(op.kind, OpKind::Emit(_)));
+    }
     for output in to_agents {
         let target = output.target.as_deref().unwrap_or_default();
         if !emits && tree.template.is_none() {
@@ -139,18 +143,19 @@ fn outputs(check: &mut Check<'_>) {
 
 /// The old name of `# Event-type:`, at the beginning of any line.
 fn delivery_context(check: &mut Check<'_>) {
-    let mut start = 0;
-    for line in check.tree.source().split('\n') {
-        let key = line.strip_prefix('#').map(|rest| rest.trim_start_matches(is_blank));
+    let source = check.tree.source();
+    for start in memchr_iter(b'#', source.as_bytes()) {
+        if start > 0 && source.as_bytes()[start - 1] != b'\n' {
+            continue;
+        }
+        let line = source[start..].split('\n').next().unwrap_or_default();
+        let key = line[1..].trim_start_matches(is_blank);
         let name = "delivery-context:";
-        let is_old =
-            key.and_then(|key| key.get(..name.len())).is_some_and(|key| key.eq_ignore_ascii_case(name));
-        if is_old {
+        if key.get(..name.len()).is_some_and(|key| key.eq_ignore_ascii_case(name)) {
             let place = FindingPlace::range(SourceRange::new(start, start + line.trim_end().len()));
             let message = "`# Delivery-context:` is ignored; its name is `# Event-type:` now".to_owned();
             check.report("legacy-frontmatter-header", place, message);
         }
-        start += line.len() + 1;
     }
 }
 

@@ -1,12 +1,15 @@
 //! Lint rules about values: results of tools, loops over them, their length, texts that look like JSON, and time
 //! limits.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashSet};
+use memchr::memmem;
 use regex::Regex;
 
 use super::tool_arguments::compiled;
+use super::variables::Names;
 use super::walk::{every_main_op, every_op_with_errors, has_dollar_bracket, set_value};
 use super::{Check, FindingPlace};
 use crate::syntax::blanks::is_blank;
@@ -41,10 +44,11 @@ impl VarOrigin<'_> {
 }
 
 /// The origins of all variables, from main bodies.
-pub fn origins(tree: &SkillTree) -> HashMap<&str, VarOrigin<'_>> {
+pub fn origins<'t>(tree: &'t SkillTree, names: &Names<'t>) -> HashMap<&'t str, VarOrigin<'t>> {
     let inputs = tree.header.vars.iter();
-    let mut origins: HashMap<&str, VarOrigin<'_>> =
-        inputs.map(|var| (var.name.as_str(), VarOrigin::Input(var.default.as_deref()))).collect();
+    let mut origins =
+        HashMap::with_capacity_and_hasher(names.inputs.len() + names.bound.len(), RandomState::default());
+    origins.extend(inputs.map(|var| (var.name.as_str(), VarOrigin::Input(var.default.as_deref()))));
     every_main_op(tree, &mut |_, op| {
         let bound = op.binding().and_then(|binding| binding.variable.as_deref());
         let found = match &op.kind {
@@ -104,7 +108,7 @@ fn lengths(check: &mut Check<'_>) {
     if !tree.source().contains("|length") {
         return;
     }
-    let (mut results, mut parsed) = (HashSet::new(), HashSet::new());
+    let (mut results, mut parsed) = (HashSet::default(), HashSet::default());
     every_main_op(tree, &mut |_, op| {
         let OpKind::Dispatch(dispatch) = &op.kind else { return };
         let is_parse = dispatch.call.as_ref().is_some_and(|call| &*call.tool == "json_parse");
@@ -115,7 +119,7 @@ fn lengths(check: &mut Check<'_>) {
             results.extend(dispatch.binding.variable.as_deref());
         }
     });
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let (mut found, mut seen) = (Vec::new(), HashSet::default());
     every_op_with_errors(tree, &mut |target, op, _| {
         let value = set_value(op).map_or("", |value| value.text());
         for text in [tree.body(op), value].into_iter().filter(|text| text.contains("|length")) {
@@ -136,8 +140,10 @@ fn lengths(check: &mut Check<'_>) {
 /// Checks JSON written as text, fields of text that was not parsed, encodings, and `?`.
 fn literals(check: &mut Check<'_>) {
     let tree = check.tree;
-    let has_parsed_field = PARSED_FIELD.is_match(tree.source());
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    // Most skills use `json_parse` only as a tool.
+    let is_filter = |at: usize| tree.source()[..at].trim_end().ends_with('|');
+    let has_parsed_field = memmem::find_iter(tree.source().as_bytes(), "json_parse").any(is_filter);
+    let (mut found, mut seen) = (Vec::new(), HashSet::default());
     every_main_op(tree, &mut |target, op| {
         let place = FindingPlace::op(&target.name, op);
         if let OpKind::Set(set) = &op.kind
@@ -203,12 +209,12 @@ fn time_limits(check: &mut Check<'_>) {
     }
     let mut first = None;
     every_op_with_errors(tree, &mut |target, op, _| {
-        let is_unbounded = match &op.kind {
+        let is_unbounded = || match &op.kind {
             OpKind::Dispatch(op) => !has_timeout(&op.body),
             OpKind::Shell(_) | OpKind::Notify(_) => true,
             _ => false,
         };
-        if is_unbounded && first.is_none() {
+        if first.is_none() && is_unbounded() {
             first = Some(FindingPlace::op(&target.name, op));
         }
     });

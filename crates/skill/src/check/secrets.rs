@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use memchr::memmem;
+
 use super::connectors::BUILT_IN;
 use super::walk::{every_main_op, set_value};
 use super::{Check, FindingPlace};
@@ -12,7 +14,7 @@ const FRONT: &str = "{{";
 
 pub fn check(check: &mut Check<'_>) {
     // Most skills have no marker at all.
-    if !check.tree.source().contains(FRONT) {
+    if memmem::find(check.tree.source().as_bytes(), FRONT.as_bytes()).is_none() {
         return;
     }
     use_only(check);

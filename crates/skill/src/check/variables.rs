@@ -1,6 +1,7 @@
 //! Lint rules about variables: names that nothing declares, unknown filters, and old forms of references.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
+use memchr::memchr_iter;
 
 use super::walk::{every_main_op, every_op_with_errors, set_value, texts};
 use super::{Check, FindingPlace};
@@ -26,7 +27,7 @@ impl<'t> Names<'t> {
         let header = &tree.header;
         let inputs = header.vars.iter().map(|var| var.name.as_str());
         let inputs = inputs.chain(header.requires.iter().map(|required| required.target.as_str())).collect();
-        let mut bound = HashSet::new();
+        let mut bound = HashSet::default();
         every_op_with_errors(tree, &mut |_, op, _| bound.extend(bound_by(op)));
         Self { inputs, bound }
     }
@@ -71,7 +72,7 @@ pub fn check(check: &mut Check<'_>) {
 fn top_level_references(check: &mut Check<'_>) {
     let tree = check.tree;
     for target in &tree.targets {
-        let (mut unknown_names, mut unknown_filters) = (HashSet::new(), HashSet::new());
+        let (mut unknown_names, mut unknown_filters) = (HashSet::default(), HashSet::default());
         let mut found = Vec::new();
         for op in &target.ops {
             // In an unsafe command `$(…)` may be the shell's own form.
@@ -124,12 +125,15 @@ fn unknown(reference: &Reference) -> impl Iterator<Item = &str> {
 fn steps(check: &mut Check<'_>) {
     let tree = check.tree;
     // Most skills have neither.
-    let has_number = |pair: &[u8]| pair[0] == b'.' && pair[1].is_ascii_digit();
-    if !tree.source().contains(".transcript") && !tree.source().as_bytes().windows(2).any(has_number) {
+    let source = tree.source().as_bytes();
+    let is_step = |at: usize| {
+        source[at..].starts_with(b".transcript") || source.get(at + 1).is_some_and(u8::is_ascii_digit)
+    };
+    if !memchr_iter(b'.', source).any(is_step) {
         return;
     }
     let mut found = Vec::new();
-    let (mut numbers, mut transcripts) = (HashSet::new(), HashSet::new());
+    let (mut numbers, mut transcripts) = (HashSet::default(), HashSet::default());
     every_main_op(tree, &mut |target, op| {
         let value = set_value(op).map_or("", TextTemplate::text);
         for name in [tree.body(op), value].into_iter().flat_map(numeric_paths) {
@@ -161,7 +165,7 @@ fn old_forms(check: &mut Check<'_>) {
     if !tree.source().contains("$(") {
         return;
     }
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let (mut found, mut seen) = (Vec::new(), HashSet::default());
     every_op_with_errors(tree, &mut |target, op, is_error_block| {
         let mut scan = |text: &str| {
             for name in old_references(text) {

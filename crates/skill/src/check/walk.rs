@@ -1,5 +1,7 @@
 //! Walks over the operations of a tree, and over their texts.
 
+use memchr::memchr_iter;
+
 use crate::syntax::tree::{LoopOver, OpKind, ShellCommand, SkillOp, SkillTarget, SkillTree, TextTemplate};
 
 /// Calls `visit` with every operation, outer ones first.
@@ -83,7 +85,8 @@ pub fn set_value(op: &SkillOp) -> Option<&TextTemplate> {
 
 /// Whether a text holds the beginning of a reference.
 pub fn has_dollar_bracket(text: &str) -> bool {
-    text.contains("$(") || text.contains("${")
+    let bytes = text.as_bytes();
+    memchr_iter(b'$', bytes).any(|at| matches!(bytes.get(at + 1), Some(b'(' | b'{')))
 }
 
 /// The first UTF-16 units of a text. A character that would be cut is left out.

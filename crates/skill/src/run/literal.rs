@@ -14,7 +14,8 @@ pub fn coerce(text: Arc<String>) -> SkillValue {
     }
 }
 
-fn bracketed(text: &str) -> Option<&str> {
+/// The text inside of brackets.
+pub fn bracketed(text: &str) -> Option<&str> {
     // Stripping one after the other refuses `[` and `]` alone.
     let inside = trim(text).strip_prefix('[')?;
     inside.strip_suffix(']')

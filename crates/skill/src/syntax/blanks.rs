@@ -43,6 +43,11 @@ pub fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
+/// How many characters of names a text begins with. They are ASCII, so this is also their length in bytes.
+pub fn word_length(text: &str) -> usize {
+    text.bytes().position(|byte| !is_word(char::from(byte))).unwrap_or(text.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 
 use super::blanks::{is_blank, is_inline_blank, is_line_end, trim};
 use super::source_range::SourceRange;
+use memchr::{memchr, memmem};
 
 const FENCE: &str = "```";
 const TRIPLE_QUOTE: &str = "\"\"\"";
@@ -74,6 +75,8 @@ pub fn parsed_part(body: &str) -> ParsedPart<'_> {
 }
 
 fn fenced_part(body: &str) -> Option<ParsedPart<'_>> {
+    // Most skills have no fence.
+    memmem::find(body.as_bytes(), FENCE.as_bytes())?;
     let mut opened: Option<ParsedPart<'_>> = None;
     let mut end = 0;
     for (index, line) in body.split_inclusive('\n').enumerate() {
@@ -125,16 +128,18 @@ pub fn physical_lines(body: &str) -> impl Iterator<Item = PhysicalLine<'_>> {
 
 pub fn logical_lines(body: &str) -> impl Iterator<Item = LogicalLine<'_>> {
     let part = parsed_part(body);
-    let mut lines = part.text.split_inclusive('\n');
+    let has_triple_quotes = memmem::find(part.text.as_bytes(), TRIPLE_QUOTE.as_bytes()).is_some();
     let (mut end, mut number) = (0, part.first_line);
     std::iter::from_fn(move || {
         let (start, first) = (end, number);
         let mut joined: Option<JoinedBy> = None;
-        for line in lines.by_ref() {
+        while end < part.text.len() {
+            let rest = &part.text[end..];
+            let line = memchr(b'\n', rest.as_bytes()).map_or(rest, |at| &rest[..=at]);
             end += line.len();
             number += 1;
             joined = match joined {
-                None => JoinedBy::first(line),
+                None => JoinedBy::first(line, has_triple_quotes),
                 Some(joined) => joined.next(line),
             };
             if joined.is_none() {
@@ -163,17 +168,13 @@ enum JoinedBy {
 }
 
 impl JoinedBy {
-    /// What joins a line with the one below it.
-    fn first(line: &str) -> Option<Self> {
-        // Most lines have no quote at all.
-        if !line.as_bytes().contains(&b'"') && !line.as_bytes().contains(&b'\'') {
-            return None;
-        }
-        if has_odd_triple_quotes(line) {
+    /// What joins a line with the one below it. `may_be_triple` says whether there are triple quotes at all.
+    fn first(line: &str, may_be_triple: bool) -> Option<Self> {
+        if may_be_triple && has_odd_triple_quotes(line) {
             return Some(Self::TripleQuote);
         }
-        let is_legacy =
-            ["~ ", "> ", "& "].iter().any(|sign| line.trim_start_matches(is_blank).starts_with(sign));
+        let sign = line.trim_start_matches(is_blank).as_bytes().get(..2)?;
+        let is_legacy = matches!(sign, b"~ " | b"> " | b"& ");
         let quote = is_legacy.then(|| open_quote(None, line)).flatten()?;
         Some(Self::LegacyQuote(quote))
     }

@@ -1,5 +1,7 @@
 //! Quoted parts of a text: a walk over the characters that stand outside of them.
 
+use super::blanks::{is_blank, trim};
+
 const TRIPLE: &str = "\"\"\"";
 
 /// The characters outside of quotes, with their places. `"…"` and `'…'` know `\\` and their own escaped quote,
@@ -21,14 +23,17 @@ impl Iterator for Unquoted<'_> {
 
     fn next(&mut self) -> Option<(usize, char)> {
         loop {
-            let rest = self.text.get(self.at..)?;
-            let c = rest.chars().next()?;
-            if c != '"' && c != '\'' {
-                let at = self.at;
-                self.at += c.len_utf8();
-                return Some((at, c));
-            }
-            self.at += quoted_length(rest);
+            let at = self.at;
+            let c = match self.text.as_bytes().get(at)? {
+                b'"' | b'\'' => {
+                    self.at += quoted_length(&self.text[at..]);
+                    continue;
+                }
+                byte if byte.is_ascii() => char::from(*byte),
+                _ => self.text[at..].chars().next()?,
+            };
+            self.at += c.len_utf8();
+            return Some((at, c));
         }
     }
 }
@@ -68,29 +73,24 @@ pub fn closing_parenthesis(text: &str, open: usize) -> Option<usize> {
 
 /// The parts of a text between commas outside of quotes and brackets, with their places. Blanks around them and empty
 /// parts are left out.
-pub fn comma_parts(text: &str) -> Vec<(usize, &str)> {
-    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
-    let mut add = |start: usize, end: usize| {
-        let part = super::blanks::trim(&text[start..end]);
-        if !part.is_empty() {
-            let blanks =
-                text[start..end].len() - text[start..end].trim_start_matches(super::blanks::is_blank).len();
-            parts.push((start + blanks, part));
-        }
-    };
-    for (at, c) in Unquoted::from(text, 0) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                add(start, at);
-                start = at + 1;
+pub fn comma_parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut walk, mut depth, mut next) = (Unquoted::from(text, 0), 0_usize, Some(0));
+    let parts = std::iter::from_fn(move || {
+        let start = next?;
+        let comma = walk.find(|(_, c)| {
+            match c {
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                _ => {}
             }
-            _ => {}
-        }
-    }
-    add(start, text.len());
-    parts
+            *c == ',' && depth == 0
+        });
+        next = comma.map(|(at, _)| at + 1);
+        let part = &text[start..comma.map_or(text.len(), |(at, _)| at)];
+        let begin = start + part.len() - part.trim_start_matches(is_blank).len();
+        Some((begin, trim(part)))
+    });
+    parts.filter(|(_, part)| !part.is_empty())
 }
 
 #[cfg(test)]
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn commas_in_quotes_and_brackets_do_not_separate() {
-        let parts = |text| comma_parts(text).into_iter().map(|(_, part)| part).collect::<Vec<_>>();
+        let parts = |text| comma_parts(text).map(|(_, part)| part).collect::<Vec<_>>();
         assert_eq!(parts("a=1, b=[1, 2],, c=\"x, y\""), ["a=1", "b=[1, 2]", "c=\"x, y\""]);
         assert_eq!(parts(r#"a="hi \"there\", twice""#), [r#"a="hi \"there\", twice""#]);
-        assert_eq!(comma_parts(" a , b"), [(1, "a"), (5, "b")]);
+        assert_eq!(comma_parts(" a , b").collect::<Vec<_>>(), [(1, "a"), (5, "b")]);
     }
 }

@@ -194,8 +194,15 @@ impl<'r> Executor<'r> {
 
     /// `$ json_parse TEXT -> VARIABLE`: the rest of the line is one text.
     fn json_parse(&mut self, op: &'r DispatchOp, call: &ToolCall) -> Result<BoundVariable<'r>, RunError> {
-        let text = self.scope().text(&call.rest)?;
-        let input = trim(&text);
+        let substituted;
+        let text = match call.rest.constant() {
+            Some(text) => text,
+            None => {
+                substituted = self.scope().text(&call.rest)?;
+                &substituted
+            }
+        };
+        let input = trim(text);
         if input.is_empty() {
             return Err(RunError::op_error("`$ json_parse` has nothing to parse")
                 .with_remedy("Name a variable: `$ json_parse ${VARIABLE} -> PARSED`"));

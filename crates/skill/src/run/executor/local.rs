@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BoundVariable, Executor, Frame, Loop, LoopItems, Step};
 use crate::run::json_text;
 use crate::run::limits::too_large;
-use crate::run::literal::coerce;
+use crate::run::literal::{bracketed, coerce, split_list};
 use crate::run::run_error::RunError;
 use crate::run::value::SkillValue;
 use crate::syntax::blanks::trim;
@@ -13,7 +13,7 @@ use crate::syntax::tree::{AppendOp, ForeachOp, IfOp, LoopOver, SetOp, TextPart, 
 
 impl<'r> Executor<'r> {
     pub(super) fn set(&mut self, op: &'r SetOp) -> Result<BoundVariable<'r>, RunError> {
-        let value = coerce(self.scope().text(&op.value)?);
+        let value = self.coerced(&op.value)?;
         self.shared.work.note(value.weight());
         self.variables.set(&op.variable, Some(value));
         self.variables.check(self.limits().variables)?;
@@ -31,7 +31,7 @@ impl<'r> Executor<'r> {
         let Some(existing) = self.variables.get(variable) else {
             return Err(fail(format!("`$append {variable}`: the variable has no value")));
         };
-        let value = coerce(self.scope().text(&op.value)?);
+        let value = self.coerced(&op.value)?;
         self.shared.work.note(value.weight());
         if self.context.is_mechanical {
             let preview =
@@ -63,6 +63,15 @@ impl<'r> Executor<'r> {
         }
         self.variables.check(self.limits().variables)?;
         Ok(BoundVariable::Variable(variable))
+    }
+
+    /// The value of `$set` and `$append`.
+    fn coerced(&self, template: &TextTemplate) -> Result<SkillValue, RunError> {
+        match template.constant().and_then(bracketed) {
+            // A list that is written in the skill is split where it stands.
+            Some(inside) => Ok(split_list(inside)),
+            None => self.scope().text(template).map(coerce),
+        }
     }
 
     pub(super) fn emit_template(&mut self, template: &TextTemplate, prefix: &str) -> Result<(), RunError> {

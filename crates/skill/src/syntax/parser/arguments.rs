@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::super::blanks::{is_blank, trim};
 use super::super::literal::{between, unescaped};
+use super::super::quotes::Unquoted;
 use super::super::source_range::SourceRange;
 use super::super::tree::{ArgumentValue, TextTemplate, ToolArgument};
 use super::json_template::json_template;
@@ -78,22 +79,22 @@ pub fn argument_value(written: &str, origin: Option<usize>) -> ArgumentValue {
 }
 
 /// The words of a text with their places. Blanks separate them outside of quotes and brackets.
-pub fn words(text: &str) -> Vec<(usize, &str)> {
-    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
-    for (at, c) in super::super::quotes::Unquoted::from(text, 0) {
-        match c {
-            '[' | '{' => depth += 1,
-            ']' | '}' => depth = depth.saturating_sub(1),
-            c if depth == 0 && is_blank(c) => {
-                found.push((start, &text[start..at]));
-                start = at + c.len_utf8();
+pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut walk, mut depth, mut next) = (Unquoted::from(text, 0), 0_usize, Some(0));
+    let words = std::iter::from_fn(move || {
+        let start = next?;
+        let blank = walk.find(|(_, c)| {
+            match c {
+                '[' | '{' => depth += 1,
+                ']' | '}' => depth = depth.saturating_sub(1),
+                _ => {}
             }
-            _ => {}
-        }
-    }
-    found.push((start, &text[start..]));
-    found.retain(|(_, word)| !trim(word).is_empty());
-    found
+            depth == 0 && is_blank(*c)
+        });
+        next = blank.map(|(at, c)| at + c.len_utf8());
+        Some((start, &text[start..blank.map_or(text.len(), |(at, _)| at)]))
+    });
+    words.filter(|(_, word)| !trim(word).is_empty())
 }
 
 #[cfg(test)]

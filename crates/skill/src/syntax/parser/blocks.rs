@@ -68,7 +68,8 @@ impl Blocks {
 
     /// Opens a block below a line with this indentation.
     pub fn open(&mut self, kind: BlockKind, indent: usize) {
-        self.open.push(Block { kind, depth: indent + STEP, ops: Vec::new() });
+        // Most blocks hold one operation.
+        self.open.push(Block { kind, depth: indent + STEP, ops: Vec::with_capacity(1) });
     }
 
     /// Adds an operation to the innermost block.

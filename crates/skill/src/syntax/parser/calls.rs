@@ -1,5 +1,6 @@
 //! Parsing of calls such as `shell(command="ls") -> R (fallback: "none")`.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::super::blanks::{is_blank, trim};
@@ -29,29 +30,29 @@ pub(super) fn call_name(text: &str) -> Option<&str> {
 /// The arguments and the trailer of a call.
 struct ParsedCall<'s> {
     /// Names and values in the order in which they are written. The last value of a name counts.
-    values: Vec<(&'s str, CallValue)>,
+    values: Vec<(&'s str, CallValue<'s>)>,
     binding: ResultBinding,
     approved: Option<Box<str>>,
 }
 
 /// The processed value of an argument.
-struct CallValue {
-    text: String,
+struct CallValue<'s> {
+    text: Cow<'s, str>,
     /// Where it begins in the source, if it stands there unchanged.
     origin: Option<usize>,
 }
 
-impl ParsedCall<'_> {
-    fn value(&self, name: &str) -> Option<&CallValue> {
+impl<'s> ParsedCall<'s> {
+    fn value(&self, name: &str) -> Option<&CallValue<'s>> {
         self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.value(name).map(|value| value.text.as_str())
+        self.value(name).map(|value| &*value.text)
     }
 
     fn template(&self, name: &str) -> Option<TextTemplate> {
-        self.value(name).map(|value| TextTemplate::parse(value.text.as_str()).at(value.origin))
+        self.value(name).map(|value| TextTemplate::parse(&*value.text).at(value.origin))
     }
 
     /// The template of an argument that is empty if it is not there.
@@ -99,7 +100,9 @@ impl<'s> Parser<'s> {
         line: BodyLine<'s>,
         mistakes: &mut Vec<CallMistake>,
     ) -> Option<ParsedCall<'s>> {
-        let mut call = ParsedCall { values: Vec::new(), binding: ResultBinding::default(), approved: None };
+        // Most calls have one argument.
+        let values = Vec::with_capacity(1);
+        let mut call = ParsedCall { values, binding: ResultBinding::default(), approved: None };
         for (start, part) in comma_parts(inside.of(self.source)) {
             let start = inside.start + start;
             let Some((argument, written)) = part.split_once('=') else {
@@ -113,10 +116,8 @@ impl<'s> Parser<'s> {
             let value = trim(written);
             let origin = start + part.len() - written.trim_start_matches(is_blank).len();
             let literal = Literal::read(value);
-            let value = CallValue {
-                origin: literal.offset.map(|offset| origin + offset),
-                text: literal.text.into_owned(),
-            };
+            let value =
+                CallValue { text: literal.text, origin: literal.offset.map(|offset| origin + offset) };
             call.values.push((trim(argument), value));
         }
         if !mistakes.is_empty() {
@@ -284,7 +285,8 @@ fn execute_skill(call: ParsedCall<'_>, line: BodyLine<'_>) -> Result<OpKind, Str
     let mut arguments = ArgumentList::default();
     arguments.add("skill_name", ArgumentValue::Quoted(TextTemplate::parse(skill).at(origin)), line.range);
     // A repeated name stands at its first place with its last value.
-    let last: HashMap<&str, &CallValue> = call.values.iter().map(|(name, value)| (*name, value)).collect();
+    let last: HashMap<&str, &CallValue<'_>> =
+        call.values.iter().map(|(name, value)| (*name, value)).collect();
     let mut seen = HashSet::from(["name", "skill_name", "approved"]);
     for (name, value) in call.values.iter().filter_map(|(name, _)| Some((*name, *last.get(name)?))) {
         if !seen.insert(name) {
@@ -295,7 +297,7 @@ fn execute_skill(call: ParsedCall<'_>, line: BodyLine<'_>) -> Result<OpKind, Str
             arguments.add(name, argument_value(&value.text, value.origin), line.range);
         } else {
             rest.push_str(&format!(" {name}=\"{}\"", value.text));
-            let text = TextTemplate::parse(value.text.as_str()).at(value.origin);
+            let text = TextTemplate::parse(&*value.text).at(value.origin);
             arguments.add(name, ArgumentValue::Quoted(text), line.range);
         }
     }

@@ -3,7 +3,9 @@
 //! A condition is split at its last `or`, else at its last `and`, outside of quotes and parentheses. Braces do not
 //! count as nesting. One pair of outer parentheses is removed at each step, so `((${A}))` is not a condition.
 
-use super::super::blanks::{is_blank, is_word, trim};
+use memchr::memchr;
+
+use super::super::blanks::{is_blank, trim, word_length};
 use super::super::tree::{
     Comparison, Condition, FilterCall, FilterName, Operand, Reference, ReferenceForm, TextTemplate,
 };
@@ -11,6 +13,9 @@ use super::super::tree::{
 /// Longest condition, in UTF-16 units.
 const MAX_LENGTH: usize = 4096;
 const MAX_DEPTH: usize = 64;
+
+const OR: &str = "or";
+const AND: &str = "and";
 
 /// Parses a condition. `None` if the text is not a condition of the language.
 pub fn condition(text: &str) -> Option<Condition> {
@@ -25,16 +30,10 @@ fn compound(text: &str, depth: usize) -> Option<Condition> {
         return None;
     }
     let text = without_parentheses(text);
-    let both = |at: usize, word: &str| {
-        let left = compound(trim(&text[..at]), depth + 1)?;
-        let right = compound(trim(&text[at + word.len() + 2..]), depth + 1)?;
-        Some((Box::new(left), Box::new(right)))
-    };
-    if let Some(at) = last_word(text, "or") {
-        return both(at, "or").map(|(left, right)| Condition::Or(left, right));
-    }
-    if let Some(at) = last_word(text, "and") {
-        return both(at, "and").map(|(left, right)| Condition::And(left, right));
+    if let Some((word, at)) = splitting_word(text) {
+        let left = Box::new(compound(trim(&text[..at]), depth + 1)?);
+        let right = Box::new(compound(trim(&text[at + word.len() + 2..]), depth + 1)?);
+        return Some(if word == OR { Condition::Or(left, right) } else { Condition::And(left, right) });
     }
     match text.strip_prefix("not ") {
         Some(rest) => compound(rest, depth + 1).map(|inner| Condition::Not(Box::new(inner))),
@@ -48,10 +47,10 @@ fn without_parentheses(text: &str) -> &str {
     let Some(inside) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return text };
     // The pair must not close before the end.
     let mut depth = 1_i64;
-    for (_, c) in OutsideQuotes::of(inside) {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
+    for (_, byte) in OutsideQuotes::of(inside) {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
             _ => {}
         }
         if depth == 0 {
@@ -61,47 +60,54 @@ fn without_parentheses(text: &str) -> &str {
     trim(inside)
 }
 
-/// The place of the blank before the last ` word ` outside of quotes and parentheses.
-fn last_word(text: &str, word: &str) -> Option<usize> {
-    let (mut depth, mut last) = (0_usize, None);
-    for (at, c) in OutsideQuotes::of(text) {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 => {
-                let rest = text[at + 1..].strip_prefix(word);
-                if rest.is_some_and(|rest| rest.starts_with([' ', '\t'])) {
-                    last = Some(at);
+/// The last ` or ` outside of quotes and parentheses, else the last ` and `, with the place of the blank before it.
+fn splitting_word(text: &str) -> Option<(&'static str, usize)> {
+    let (mut depth, mut last_or, mut last_and) = (0_usize, None, None);
+    for (at, byte) in OutsideQuotes::of(text) {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b' ' if depth == 0 => {
+                let begins_with = |word: &str| {
+                    let rest = text[at + 1..].strip_prefix(word);
+                    rest.is_some_and(|rest| rest.starts_with([' ', '\t']))
+                };
+                if begins_with(OR) {
+                    last_or = Some(at);
+                } else if begins_with(AND) {
+                    last_and = Some(at);
                 }
             }
             _ => {}
         }
     }
-    last
+    last_or.map(|at| (OR, at)).or(last_and.map(|at| (AND, at)))
 }
 
-/// The characters outside of quotes. Conditions have no escapes and no triple quotes.
+/// The bytes outside of quotes. Conditions have no escapes and no triple quotes.
 struct OutsideQuotes<'t> {
-    chars: std::str::CharIndices<'t>,
+    text: &'t [u8],
+    at: usize,
 }
 
 impl<'t> OutsideQuotes<'t> {
     fn of(text: &'t str) -> Self {
-        Self { chars: text.char_indices() }
+        Self { text: text.as_bytes(), at: 0 }
     }
 }
 
 impl Iterator for OutsideQuotes<'_> {
-    type Item = (usize, char);
+    type Item = (usize, u8);
 
-    fn next(&mut self) -> Option<(usize, char)> {
+    fn next(&mut self) -> Option<(usize, u8)> {
         loop {
-            match self.chars.next()? {
-                (_, quote @ ('"' | '\'')) => {
-                    self.chars.by_ref().find(|(_, c)| *c == quote)?;
-                }
-                found => return Some(found),
+            let (at, byte) = (self.at, *self.text.get(self.at)?);
+            self.at += 1;
+            if !matches!(byte, b'"' | b'\'') {
+                return Some((at, byte));
             }
+            let quoted = memchr(byte, &self.text[self.at..]);
+            self.at = quoted.map_or(self.text.len(), |length| self.at + length + 1);
         }
     }
 }
@@ -151,7 +157,7 @@ impl<'t> Rest<'t> {
     }
 
     fn identifier(&mut self) -> Option<&'t str> {
-        let length = self.text.find(|c| !is_word(c)).unwrap_or(self.text.len());
+        let length = word_length(self.text);
         if length == 0 || self.text.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
@@ -232,6 +238,9 @@ impl<'t> Rest<'t> {
 
 /// Whether a condition compares with a single `=`: a reference, `=` and text in quotes.
 pub fn has_single_equals(text: &str) -> bool {
+    if !text.contains('=') {
+        return false;
+    }
     let mut closings = [None, None];
     let mut at = 0;
     while let Some(distance) = text[at..].find('$') {

@@ -1,5 +1,7 @@
 //! Parsing of `$` operations: connector, tool, arguments, binding and fallback.
 
+use memchr::{memchr_iter, memmem};
+
 use super::super::blanks::{is_blank, is_word, trim};
 use super::super::literal::Literal;
 use super::super::source_range::SourceRange;
@@ -7,6 +9,8 @@ use super::super::tree::{DispatchOp, OpKind, ResultBinding, TextTemplate, ToolCa
 use super::arguments::tool_arguments;
 use super::operations::identifier;
 use super::{BodyLine, Parser};
+
+const APPROVED: &str = "approved";
 
 impl<'s> Parser<'s> {
     pub(super) fn dispatch_op(&mut self, line: BodyLine<'s>) {
@@ -27,8 +31,8 @@ impl<'s> Parser<'s> {
 
 /// Separates the trailer `-> NAME (fallback: VALUE)`. The first arrow that begins a complete trailer counts.
 fn split_binding(text: &str) -> (&str, ResultBinding) {
-    for (at, arrow) in text.match_indices("->") {
-        let (before, behind) = (&text[..at], &text[at + arrow.len()..]);
+    for at in memchr_iter(b'>', text.as_bytes()) {
+        let (Some(before), behind) = (text[..at].strip_suffix('-'), &text[at + 1..]) else { continue };
         let body = before.trim_end_matches(is_blank);
         if body.is_empty() || body.len() == before.len() || !behind.starts_with(is_blank) {
             continue;
@@ -84,11 +88,11 @@ fn tool_call(body: &str, origin: usize) -> Option<ToolCall> {
 
 /// The reason in `approved="reason"`, anywhere in the operation.
 fn approved(body: &str) -> Option<&str> {
-    body.match_indices("approved").find_map(|(at, word)| {
+    memmem::find_iter(body.as_bytes(), APPROVED).find_map(|at| {
         if body[..at].ends_with(is_word) {
             return None;
         }
-        let rest = body[at + word.len()..].trim_start_matches(is_blank).strip_prefix('=')?;
+        let rest = body[at + APPROVED.len()..].trim_start_matches(is_blank).strip_prefix('=')?;
         let rest = rest.trim_start_matches(is_blank);
         let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         rest[1..].split_once(quote).map(|(reason, _)| reason)

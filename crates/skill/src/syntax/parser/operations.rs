@@ -1,6 +1,6 @@
 //! Parsing of operations: recognises the operation on each line of a target.
 
-use super::super::blanks::{is_blank, is_line_end, is_word, trim};
+use super::super::blanks::{is_blank, is_line_end, is_word, trim, word_length};
 use super::super::header::NameUse;
 use super::super::literal::Literal;
 use super::super::parse_error::ParseErrorKind;
@@ -235,7 +235,7 @@ fn literal_template(written: &str, line: BodyLine<'_>) -> TextTemplate {
     let place = SourceRange::of_part(written, line.text, line.range.start);
     let literal = Literal::read(written);
     let origin = literal.offset.map(|offset| place.start + offset);
-    TextTemplate::parse(literal.text.into_owned()).at(origin)
+    TextTemplate::parse(&*literal.text).at(origin)
 }
 
 /// Whether a line is the word alone, or the word and a space.
@@ -244,6 +244,9 @@ fn is_word_or(text: &str, word: &str) -> bool {
 }
 
 fn legacy(text: &str) -> Option<(&'static str, &'static str)> {
+    if !text.starts_with(['>', '~', '&', '?', '@', '!']) {
+        return None;
+    }
     // The first three signs count only before other text.
     let is_alone = |sign: &str| !matches!(sign, ">" | "~" | "&");
     LEGACY.into_iter().find(|(sign, _)| {
@@ -254,7 +257,7 @@ fn legacy(text: &str) -> Option<(&'static str, &'static str)> {
 
 /// The identifier with which a text begins, and what follows it.
 pub(super) fn identifier(text: &str) -> Option<(&str, &str)> {
-    let length = text.find(|c| !is_word(c)).unwrap_or(text.len());
+    let length = word_length(text);
     let begins = !text.starts_with(|c: char| c.is_ascii_digit());
     (length > 0 && begins).then(|| text.split_at(length))
 }

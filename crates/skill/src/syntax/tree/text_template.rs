@@ -142,8 +142,8 @@ impl FilterName {
     ];
 
     pub fn named(word: &str) -> Self {
-        let known = Self::KNOWN.into_iter().find(|(name, _)| *name == word);
-        known.map_or_else(|| Self::Unknown(word.into()), |(_, filter)| filter)
+        let known = Self::KNOWN.iter().find(|(name, _)| *name == word);
+        known.map_or_else(|| Self::Unknown(word.into()), |(_, filter)| filter.clone())
     }
 
     /// The name as it is written.
@@ -158,14 +158,19 @@ impl FilterName {
 impl TextTemplate {
     /// Finds the references and secret markers of a text.
     pub fn parse(text: impl Into<Arc<str>>) -> Self {
-        let text = text.into();
-        Self { breaks: scan::breaks(&text, false).into(), text, origin: None }
+        Self::scanned(text.into(), false)
     }
 
     /// The same for an unsafe command, in which `$$(` and `$${` are the literal texts `$(` and `${`.
     pub fn parse_unsafe(text: impl Into<Arc<str>>) -> Self {
-        let text = text.into();
-        Self { breaks: scan::breaks(&text, true).into(), text, origin: None }
+        Self::scanned(text.into(), true)
+    }
+
+    fn scanned(text: Arc<str>, is_unsafe: bool) -> Self {
+        let breaks = scan::breaks(&text, is_unsafe);
+        // Most texts have no break, and an empty slice needs no memory.
+        let breaks = if breaks.is_empty() { Arc::default() } else { breaks.into() };
+        Self { text, breaks, origin: None }
     }
 
     /// A text that stands at this place of the source as it is.

@@ -5,17 +5,19 @@
 
 use std::collections::HashSet;
 
+use memchr::memchr2;
+
 use super::{
     BreakKind, FilterCall, FilterName, Reference, ReferenceForm, SecretMarker, TextBreak, TextTemplate,
 };
-use crate::syntax::blanks::{is_blank, is_word, trim};
+use crate::syntax::blanks::{is_blank, trim, word_length};
 
 /// The references, markers and escapes of a text, from left to right.
 pub(super) fn breaks(text: &str, is_unsafe: bool) -> Vec<TextBreak> {
     let mut scan = TemplateScan::new(text);
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(distance) = text.as_bytes()[at..].iter().position(|byte| matches!(byte, b'$' | b'{')) {
+    while let Some(distance) = memchr2(b'$', b'{', &text.as_bytes()[at..]) {
         let start = at + distance;
         let rest = &text[start..];
         let escape = is_unsafe && (rest.starts_with("$$(") || rest.starts_with("$${"));
@@ -41,6 +43,10 @@ pub(super) fn breaks(text: &str, is_unsafe: bool) -> Vec<TextBreak> {
                 }
             }
         };
+        if found.is_empty() {
+            // Most texts with a break have only this one.
+            found.reserve_exact(1);
+        }
         found.push(TextBreak { start, end, what });
         at = end;
     }
@@ -111,7 +117,10 @@ impl<'t> TemplateScan<'t> {
             return ends;
         }
         let is_end = |c: char| c == '|' || c == char::from(close) || is_blank(c);
-        let name = self.text[from..].find(is_end).map_or(self.text.len(), |length| from + length);
+        // Most names are plain words, which hold no end.
+        let behind_word = from + word_length(&self.text[from..]);
+        let name =
+            self.text[behind_word..].find(is_end).map_or(self.text.len(), |length| behind_word + length);
         let ends = NameEnd { name, blanks: skip_blanks(self.text, name) };
         *known = Some(ends);
         ends
@@ -181,7 +190,7 @@ fn skip_blanks(text: &str, from: usize) -> usize {
 /// Where the identifier ends that begins at `from`.
 fn identifier_end(text: &str, from: usize) -> Option<usize> {
     let rest = &text[from..];
-    let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+    let length = word_length(rest);
     (length > 0 && !rest.starts_with(|c: char| c.is_ascii_digit())).then_some(from + length)
 }
 
