@@ -9,6 +9,7 @@ use ledger::{DataDatabase, DataDatabaseFound, DataDatabaseRow, OpenedDataDatabas
 use posthouse_time::Timepiece;
 use posthouse_wire::DataId;
 use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
 
 use super::data_entry::{Curated, DataWrite, EntryExpiry, PortableData};
 use super::data_refusal::{DataRefusal, DataRefusalReason};
@@ -22,7 +23,8 @@ const IMPLEMENTATION: &str = "SqliteDataStore";
 
 /// The data in one file.
 pub struct SqliteDataStore {
-    database: DataDatabase,
+    file: PathBuf,
+    database: OnceCell<DataDatabase>,
     timepiece: Timepiece,
 }
 
@@ -36,10 +38,25 @@ pub enum OpenedSqliteData {
 impl SqliteDataStore {
     /// Opens a file, or creates it with its folder.
     pub async fn open(file: PathBuf, timepiece: Timepiece) -> Result<OpenedSqliteData, Fault> {
-        Ok(match DataDatabase::open(file, timepiece.clone()).await? {
-            OpenedDataDatabase::Opened(database) => OpenedSqliteData::Opened(Self { database, timepiece }),
+        Ok(match DataDatabase::open(file.clone(), timepiece.clone()).await? {
+            OpenedDataDatabase::Opened(database) => {
+                OpenedSqliteData::Opened(Self { file, database: OnceCell::from(database), timepiece })
+            }
             OpenedDataDatabase::OtherShape(why) => OpenedSqliteData::OtherShape(why),
         })
+    }
+
+    /// A store that opens its file at the first use, for a command that may never use it.
+    pub fn at_first_use(file: PathBuf, timepiece: Timepiece) -> Self {
+        Self { file, database: OnceCell::new(), timepiece }
+    }
+
+    async fn database(&self) -> Result<&DataDatabase, Fault> {
+        let open = async || match DataDatabase::open(self.file.clone(), self.timepiece.clone()).await? {
+            OpenedDataDatabase::Opened(database) => Ok(database),
+            OpenedDataDatabase::OtherShape(why) => Err(Fault::Io(format!("{}: {why}", self.file.display()))),
+        };
+        self.database.get_or_try_init(open).await
     }
 }
 
@@ -62,7 +79,7 @@ impl DataStore for SqliteDataStore {
             Ok(read) => read,
             Err(reason) => return Ok(refused(reason)),
         };
-        Ok(match self.database.search(&text, any_tag.as_deref(), filters.limit).await? {
+        Ok(match self.database().await?.search(&text, any_tag.as_deref(), filters.limit).await? {
             DataDatabaseFound::Found(rows) => Ok(rows.into_iter().map(portable).collect()),
             DataDatabaseFound::BadExpression(why) => refused(DataRefusalReason::BadExpression { why }),
             DataDatabaseFound::TooSlow => refused(DataRefusalReason::TooSlow),
@@ -71,7 +88,7 @@ impl DataStore for SqliteDataStore {
     }
 
     async fn get(&self, id: &str) -> DataAnswer<Option<PortableData>> {
-        Ok(Ok(self.database.row(id).await?.map(portable)))
+        Ok(Ok(self.database().await?.row(id).await?.map(portable)))
     }
 
     async fn write(&self, entry: DataWrite) -> DataAnswer<WrittenData> {
@@ -96,7 +113,7 @@ impl DataStore for SqliteDataStore {
             score: None,
         };
         let written = WrittenData { id: row.id.clone(), created_at: row.created };
-        self.database.insert(row, tags).await?;
+        self.database().await?.insert(row, tags).await?;
         Ok(Ok(written))
     }
 
