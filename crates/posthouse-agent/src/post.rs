@@ -46,7 +46,7 @@ pub use responses::{
     AddressableAgent, AgentAnswer, AgentReply, ConnectorReceipt, ConnectorReport, DeliverResponse,
     DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
-pub use runs::RunQuery;
+pub use runs::{RunQuery, SkillExecution};
 pub use skills::{ListedSkill, NewSkill, SkillDocument, SkillHistoryEntry, SkillQuery};
 
 pub use crate::token::{ApiCredential, FetchedToken, NoToken, TokenSource};

@@ -39,6 +39,7 @@ mod secret;
 mod server_address;
 mod signing_key;
 mod skill;
+mod skill_home;
 mod skillfile;
 mod staleness;
 mod stand_in;
@@ -54,6 +55,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use rustix::fs::Mode;
 
 use admin_client::AdminClient;
 use output::Output;
@@ -264,8 +266,9 @@ struct Exit {
     words: String,
 }
 
-/// Parses the command line and runs the command.
-pub fn run() -> ExitCode {
+/// Parses the command line and runs the command. `users_umask` is the mask of the user, for the files of skills; the mask
+/// of the process is stricter.
+pub fn run(users_umask: Mode) -> ExitCode {
     let cli = match Cli::try_parse_from(bot::with_secrets_named(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
@@ -276,6 +279,9 @@ pub fn run() -> ExitCode {
             return ExitCode::from(if is_skillfile && code != 0 { skillfile::USAGE } else { code });
         }
     };
+    if matches!(cli.command, Command::Skill(_) | Command::Skillfile(_)) {
+        rustix::process::umask(users_umask);
+    }
     match cli.act() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

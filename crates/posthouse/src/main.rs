@@ -29,6 +29,6 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     // Files of the server are private to its user, because the ledger contains messages of people.
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    cli::run()
+    let users_umask = rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    cli::run(users_umask)
 }

@@ -70,7 +70,7 @@ pub use running::{
     LocalModel, MissedRuns, RUN_OPENAPI, RUN_OPERATIONS, RefusedName, RefusedSkill, RunHost, RunOrder,
     RunParts, RunRefusal, RunReport, RunResources, RunSecrets, RunSettings, RunSettingsRefusal, RunSkills,
     RunText, RunnerParts, Runs, SkillRunner, TenantResources, TenantRunSetup, ToolClientParts, ToolClients,
-    Triggers, run_routes, trigger_id,
+    Triggers, run_envelope, run_routes, trigger_id,
 };
 pub use skill_filter::SkillFilter;
 pub use skill_meta::{SkillMeta, SkillSource, SkillSummary, TriggerSummary, VersionInfo};

@@ -43,7 +43,7 @@ pub use file_access::FileAccess;
 pub use local_model::LocalModel;
 pub use routes::{RUN_OPENAPI, RUN_OPERATIONS, run_routes};
 pub use run_host::RunHost;
-pub use run_report::{RefusedName, RunRefusal};
+pub use run_report::{RefusedName, RunRefusal, envelope as run_envelope};
 pub use run_resources::RunResources;
 pub use run_secrets::RunSecrets;
 pub use run_settings::{MissedRuns, RunSettings};

@@ -10,6 +10,7 @@ use posthouse_wire::{DispatchId, Secret};
 use reqwest::{RequestBuilder, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::Fault;
 use crate::https::{self, BodyError};
@@ -41,6 +42,8 @@ pub(super) struct ApiRequest {
     key: Option<DispatchId>,
     /// Time that the server was asked to wait before it answers.
     wait: Duration,
+    /// Whether the path is below `/v1`.
+    versioned: bool,
 }
 
 /// How long a call is tried.
@@ -52,6 +55,13 @@ pub(super) struct CallLimits {
     pub(super) until: Instant,
     /// Time limit of one attempt, in addition to the time that the server was asked to wait.
     pub(super) attempt: Duration,
+}
+
+impl CallLimits {
+    /// The same for a call that must not be made twice.
+    pub(super) fn without_repeats(self) -> Self {
+        Self { until: self.begun, ..self }
+    }
 }
 
 impl ApiRequest {
@@ -72,7 +82,15 @@ impl ApiRequest {
 
     pub(super) fn to(method: Method, path: &[&str]) -> Self {
         let path = path.iter().map(|&name| name.to_owned()).collect();
-        Self { method, path, query: Vec::new(), body: None, key: None, wait: Duration::ZERO }
+        let (query, wait) = (Vec::new(), Duration::ZERO);
+        Self { method, path, query, body: None, key: None, wait, versioned: true }
+    }
+
+    /// A call of a tool over JSON-RPC.
+    pub(super) fn tool(name: &str, arguments: &impl Serialize) -> Self {
+        let params = json!({ "name": name, "arguments": arguments });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        Self { versioned: false, ..Self::post("rpc", &body) }
     }
 
     pub(super) fn keyed(mut self, key: &DispatchId) -> Self {
@@ -214,7 +232,7 @@ impl HttpConnection {
         let mut path = url
             .path_segments_mut()
             .map_err(|()| Fault::Unusable("the server address is not a valid URL".to_owned()))?;
-        path.pop_if_empty().push("v1").extend(&call.path);
+        path.pop_if_empty().extend(call.versioned.then_some("v1")).extend(&call.path);
         drop(path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);

@@ -1,10 +1,16 @@
 //! Runs of skills, and events that start them.
 
+use std::time::Duration;
+
 use http::Method;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::call::ApiRequest;
 use super::{Client, Fault, ListPage};
+
+/// The longest time that an operator can allow a run: a day.
+const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
 
 /// Filter and page of a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +22,37 @@ pub struct RunQuery {
     pub limit: Option<u32>,
 }
 
+/// A stored skill that is to run now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillExecution {
+    pub name: String,
+    /// Values of its variables.
+    pub inputs: Map<String, Value>,
+    /// Whether the skill only shows what it would do.
+    pub mechanical: bool,
+}
+
+impl SkillExecution {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), inputs: Map::new(), mechanical: false }
+    }
+}
+
 impl Client {
+    /// Runs a stored skill to its end, and returns its result. A skill that may not run, or that fails, is a result with
+    /// `errors`. The call is never repeated, because it may have had effects.
+    pub async fn execute_skill(&self, execution: &SkillExecution) -> Result<Value, Fault> {
+        let limits = self.limits().without_repeats();
+        let make = |_| ApiRequest::tool("execute_skill", execution).waiting(Some(LONGEST_RUN));
+        let answer: Value = self.connection.call(limits, make).await?.read()?;
+        if let Some(message) = answer["error"]["message"].as_str() {
+            let (code, detail) = ("json_rpc_error".to_owned(), message.to_owned());
+            return Err(Fault::Refused { status: 200, code, detail, cause_kind: None, dispatch_id: None });
+        }
+        let result = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        serde_json::from_str(result).map_err(|fault| Fault::Malformed(fault.to_string()))
+    }
+
     /// Runs, newest first, one page at a time.
     pub async fn runs(&self, query: &RunQuery) -> Result<ListPage<Value>, Fault> {
         self.ask(|| {

@@ -1,13 +1,15 @@
 //! `posthouse run`: runs of skills.
 
 use clap::Subcommand;
-use posthouse_agent::post::RunQuery;
+use posthouse_agent::post::{RunQuery, SkillExecution};
 use serde_json::{Value, json};
 
+use super::Exit;
 use super::filters::{PageArgs, more};
 use super::output::{Output, at, cell};
-use super::program_client::CredentialArgs;
+use super::program_client::{CredentialArgs, ProgramClient};
 use super::server_address::ServerOptions;
+use super::skill::compile::InputArgs;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -31,6 +33,20 @@ pub enum Command {
     Show {
         /// The run, as `posthouse run list` prints it
         run: String,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Runs the skill of a run again as it is stored now, only to show what it would do
+    #[command(
+        after_help = "The variables have their defaults, unless --input gives them other values. Prints the result \
+        and the version of the skill then and now. Exit code 1: there are errors.\n\nExample:\n  \
+        posthouse run replay run_019a… --tenant acme"
+    )]
+    Replay {
+        /// The run
+        run: String,
+        #[command(flatten)]
+        inputs: InputArgs,
         #[command(flatten)]
         credential: CredentialArgs,
     },
@@ -77,6 +93,9 @@ impl Command {
                 }
                 output.text(&rendered(&shown))
             }
+            Command::Replay { run, inputs, credential } => {
+                replay(output, &credential.connect(server).await?, &run, &inputs).await
+            }
             Command::Cancel { run, credential } => {
                 let program = credential.connect(server).await?;
                 let answer = program.post.cancel_run(&run).await.map_err(|fault| program.error(fault))?;
@@ -87,6 +106,30 @@ impl Command {
                 output.done(&answer, &sentence)
             }
         }
+    }
+}
+
+async fn replay(
+    output: &Output,
+    program: &ProgramClient,
+    run: &str,
+    inputs: &InputArgs,
+) -> anyhow::Result<()> {
+    let recorded = program.post.run(run).await.map_err(|fault| program.error(fault))?;
+    let name = recorded["skill"].as_str().unwrap_or_default();
+    let stored = program.post.skill(name, None).await.map_err(|fault| program.error(fault))?;
+    let execution = SkillExecution { inputs: inputs.texts(), mechanical: true, ..SkillExecution::new(name) };
+    let result = program.post.execute_skill(&execution).await.map_err(|fault| program.error(fault))?;
+    let errors = result["errors"].as_array().map_or(0, Vec::len);
+    output.value(&json!({
+        "replayed_trace_id": run,
+        "replay_skill_version": stored.version,
+        "original_skill_version": recorded["version"],
+        "result": result,
+    }))?;
+    match errors {
+        0 => Ok(()),
+        _ => Err(Exit { code: 1, words: format!("{name} failed in the replay") }.into()),
     }
 }
 

@@ -7,6 +7,8 @@ mod fmt;
 pub mod given_skill;
 pub mod key_files;
 pub mod lint;
+pub mod run;
+pub mod run_result;
 mod test;
 mod watch;
 
@@ -40,6 +42,18 @@ pub enum Command {
         posthouse skill fmt tide-watch.skill.md\n  posthouse skill fmt - < tide-watch.skill.md\n  \
         posthouse skill fmt tide-watch.skill.md --check")]
     Fmt(fmt::FmtArgs),
+    /// Runs a skill: a file or a stored skill on this machine, or a stored skill on the server
+    #[command(
+        after_help = "A file runs on this machine, without a server. A name is looked up on the server, if one is \
+        named and neither --home nor --connectors is given, and otherwise in the home folder: SKILLSCRIPT_HOME, or \
+        ~/.skillscript. Limits, secrets and secured mode are those of the environment and of the file .env in the home \
+        folder. Ctrl-C cancels the run. Exit code 1: the skill did not run, or has failed.\n\nExamples:\n  \
+        posthouse skill run tide-watch.skill.md --input HARBOUR=Bergen\n  \
+        posthouse skill run tide-watch.skill.md --watch\n  \
+        posthouse skill run tide-watch --home /srv/skills --connectors connectors.json --json\n  \
+        posthouse skill run tide-watch --tenant acme"
+    )]
+    Run(run::RunArgs),
     /// Plays test cases for skills with test doubles for tools, agents, files and time
     #[command(
         after_help = "The format of cases is described in vectors/skills/README.md. Commands of a case are \
@@ -222,6 +236,7 @@ impl Command {
             Command::Lint(lint) => lint.act(output, server).await,
             Command::Compile(compile) => compile.act(output, server).await,
             Command::Fmt(fmt) => fmt.act(output, server).await,
+            Command::Run(run) => run.act(output, server).await,
             Command::Test(test) => test.act(output),
             Command::Reference => output.text(&skill::language_reference()),
             Command::List { deleted: true, credential, .. } => {

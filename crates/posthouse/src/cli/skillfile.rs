@@ -1,34 +1,51 @@
 //! `posthouse skillfile`: commands of the reference runtime's command line, over the same home folder.
 //!
 //! Names, options, files and exit codes are those of the reference: 1 for a failure or a finding, 64 for wrong usage, 66
-//! for a skill that `diagram`, `sign` and `verify` do not find. The words of messages are our own.
+//! for a skill, a key or a trace that some commands do not find. The words of messages are our own.
 
-mod home;
+mod approval;
+mod execute;
+mod init;
+mod stored_skills;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use posthouse_time::Timepiece;
 use serde_json::{Value, json};
 use skill::check::{Severity, render_plain};
 use skill::tree::SkillTree;
-use skill::{ContentHash, Provenance, SkillHeader, compare_provenance, status_of};
+use skill::{ContentHash, Provenance, compare_provenance};
 
-use self::home::SkillHome;
+use self::traces::HealthFilter;
 use super::Exit;
 use super::output::{Output, without_control_characters};
 use super::skill::compile::RenderingArgs;
 use super::skill::given_skill::GivenSkill;
 use super::skill::lint;
+use super::skill_home::SkillHome;
 
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 64;
 /// Exit code of some commands for a skill that is not found.
 const NO_INPUT: u8 = 66;
+/// Exit code for a failure that the reference does not expect.
+const UNEXPECTED: u8 = 2;
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Creates the home folder with examples; what exists stays as it is
+    #[command(after_help = "Example:\n  posthouse skillfile init")]
+    Init,
+    /// Runs a skill over the home folder, without tool connectors and models
+    #[command(
+        after_help = "Prints the rendered template, or the lines that the skill emitted. Exit code 1: the skill did \
+        not run, or has failed. `posthouse skill run` also uses connectors.json.\n\nExample:\n  \
+        posthouse skillfile execute tide-watch --input HARBOUR=Bergen --trace on"
+    )]
+    Execute(execute::ExecuteArgs),
     /// Checks a skill; exit code 1 if there are errors
     #[command(after_help = "Example:\n  posthouse skillfile lint tide-watch --json")]
     Lint {
@@ -84,19 +101,110 @@ pub enum Command {
         /// The expected hash
         hash: String,
     },
+    /// Shows a stored skill, signs it, and stores it as Approved; exit code 66 if there is no key or no skill
+    #[command(after_help = "Example:\n  posthouse skillfile approve tide-watch")]
+    Approve {
+        /// The skill
+        name: String,
+    },
+    /// Lists Approved skills without a valid signature; signs them with --apply
+    #[command(after_help = "Example:\n  posthouse skillfile reapprove --apply")]
+    Reapprove {
+        /// Only this skill
+        name: Option<String>,
+        /// Sign them
+        #[arg(long)]
+        apply: bool,
+    },
+    /// Deletes a stored skill with its history; exit code 1 if another skill uses it
+    #[command(after_help = "Example:\n  posthouse skillfile delete tide-watch --force")]
+    Delete {
+        /// The skill
+        name: String,
+        /// Delete it even if other skills use it
+        #[arg(long, short)]
+        force: bool,
+    },
+    /// Lists the programs that the stored skills start
+    #[command(after_help = "Example:\n  posthouse skillfile shell-audit --json")]
+    ShellAudit,
+    /// Shows recorded runs of a skill, newest first
+    #[command(after_help = "Example:\n  posthouse skillfile fires tide-watch --limit 5 --human")]
+    Fires {
+        /// The skill
+        skill: String,
+        /// At most this many
+        #[arg(long, value_name = "COUNT", default_value_t = 20)]
+        limit: usize,
+        /// Print a line for each run instead of JSON
+        #[arg(long)]
+        human: bool,
+    },
+    /// Runs the skill of a recorded run again, only to show what it would do now
+    #[command(after_help = "Example:\n  posthouse skillfile replay bc9e3e02-7b52-4f66-9d00-8bfb5f95f464")]
+    Replay {
+        /// The id of the trace, as `fires` prints it
+        trace: String,
+        /// Only `current`, the default
+        #[arg(long, value_name = "MODE", default_value = "current")]
+        connectors: String,
+    },
+    /// Shows statistics of recorded runs
+    #[command(after_help = "Example:\n  posthouse skillfile health --skill tide-watch --human")]
+    Health {
+        /// Only runs of this skill
+        #[arg(long)]
+        skill: Option<String>,
+        /// Only calls of this tool connector
+        #[arg(long)]
+        connector: Option<String>,
+        /// Only runs since this time, in milliseconds; by default those of a day
+        #[arg(long, value_name = "MS")]
+        since_ms: Option<i64>,
+        /// Print text instead of JSON
+        #[arg(long)]
+        human: bool,
+    },
+    /// Not here: `posthouse serve` runs a server
+    Serve(OtherServer),
+    /// Not here: `posthouse up` runs a server with its pages
+    Dashboard(OtherServer),
+}
+
+/// The arguments of a command that Posthouse has under another name. They are not looked at.
+#[derive(Args)]
+pub struct OtherServer {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<std::ffi::OsString>,
 }
 
 impl Command {
     pub async fn act(self, output: &Output) -> anyhow::Result<()> {
         let home = SkillHome::of_environment()?;
         match self {
+            Command::Init => init::init(output, &home).await,
+            Command::Execute(execute) => execute.act(output, &home).await,
+            Command::Approve { name } => approval::approve(output, &home, &name).await,
+            Command::Reapprove { name, apply } => {
+                approval::reapprove(output, &home, name.as_deref(), apply).await
+            }
+            Command::Delete { name, force } => stored_skills::delete(output, &home, &name, force).await,
+            Command::ShellAudit => stored_skills::shell_audit(output, &home),
+            Command::Fires { skill, limit, human } => traces::fires(output, &home, &skill, limit, human),
+            Command::Replay { trace, connectors } => traces::replay(output, &home, &trace, &connectors).await,
+            Command::Health { skill, connector, since_ms, human } => {
+                let filter = HealthFilter { skill, connector, since_ms };
+                traces::health(output, &home, &filter, human)
+            }
+            Command::Serve(_) => Err(failure(elsewhere("posthouse serve --dir DIR"))),
+            Command::Dashboard(_) => Err(failure(elsewhere("posthouse up"))),
             Command::Lint { skill, .. } => lint(output, &home.read(&skill, 1)?).await,
             Command::Compile { skill, rendering, sidecar } => {
                 let sidecar = sidecar.unwrap_or_else(|| sidecar_of(&skill));
                 compile(output, &home.read(&skill, 1)?, &rendering, &sidecar).await
             }
             Command::Audit { provenance } => audit(output, &home, &provenance),
-            Command::List { status } => list(output, &home, status.as_deref()),
+            Command::List { status } => stored_skills::list(output, &home, status.as_deref()),
             Command::Diagram { skill } => {
                 let text = home.read(&skill, NO_INPUT)?;
                 output.text(&without_control_characters(&diagram(&SkillTree::parse(&text.source))))
@@ -120,6 +228,18 @@ impl Command {
             }
         }
     }
+}
+
+/// The reference serves one home; the server of this project has its own folder, and reads the home as a store.
+fn elsewhere(instead: &str) -> String {
+    format!(
+        "use `{instead}` instead: it runs skills at their times and on events, serves their tools, and has pages; \
+         `posthouse tenant change TENANT --skill-store` gives it the skills of this folder"
+    )
+}
+
+fn missing_skill(home: &SkillHome, name: &str) -> Exit {
+    Exit { code: NO_INPUT, words: format!("skill '{name}' not found in {}", home.skills().display()) }
 }
 
 fn failure(words: String) -> anyhow::Error {
@@ -218,23 +338,6 @@ fn audit(output: &Output, home: &SkillHome, file: &Path) -> anyhow::Result<()> {
         output.text(&without_control_characters(&report))?;
     }
     if findings.is_empty() { Ok(()) } else { Err(failure(format!("{shown} is stale"))) }
-}
-
-fn list(output: &Output, home: &SkillHome, status: Option<&str>) -> anyhow::Result<()> {
-    let mut lines: Vec<String> = Vec::new();
-    for (name, source) in home.stored()? {
-        let own = status_of(&source).status();
-        if status.is_none_or(|status| own.as_str() == status) {
-            let description = SkillHeader::parse(&source).description;
-            let description = description.map(|text| format!(" — {text}")).unwrap_or_default();
-            lines.push(format!("  {name} [{own}]{description}\n"));
-        }
-    }
-    lines.sort();
-    if lines.is_empty() {
-        return output.text(&format!("No skills found in {}.\n", home.skills().display()));
-    }
-    output.text(&without_control_characters(&lines.concat()))
 }
 
 fn diagram(tree: &SkillTree) -> String {

@@ -11,48 +11,54 @@ const SKILL: &str =
     "# Skill: tide\n# Vars: HARBOUR=Bergen\ngo:\n    emit(text=\"tide at ${HARBOUR}\")\ndefault: go\n";
 const WRONG: &str = "# Skill: tide\ngo:\n    emit(text=\"${HARBOR}\")\ndefault: go\n";
 
-struct Author {
-    folder: TempDir,
+pub struct Author {
+    pub folder: TempDir,
 }
 
 impl Author {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub fn new(files: &[(&str, &str)]) -> Self {
         let author = Self { folder: tempfile::tempdir().unwrap() };
         files.iter().for_each(|(name, text)| author.write(name, text));
         author
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    fn text(&self, name: &str) -> String {
+    /// Makes a file readable for its owner alone, as a private key must be.
+    pub fn keep_private(&self, name: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthouse"));
         command.args(words).current_dir(self.folder.path()).env_clear();
         command.env("SKILLSCRIPT_HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
         command
     }
 
-    fn runs(&self, words: &[&str]) -> Output {
+    pub fn runs(&self, words: &[&str]) -> Output {
         self.command(words).stdin(Stdio::null()).output().unwrap()
     }
 
     /// The exit code, and what was printed.
-    fn prints(&self, words: &[&str]) -> (i32, String) {
+    pub fn prints(&self, words: &[&str]) -> (i32, String) {
         let output = self.runs(words);
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     }
 
-    fn json(&self, words: &[&str]) -> (i32, Value) {
+    pub fn json(&self, words: &[&str]) -> (i32, Value) {
         let (code, text) = self.prints(words);
         (code, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
     }

@@ -10,6 +10,7 @@ use ledger::{DataDatabase, DataDatabaseFound, DataDatabaseRow, FileThreads, Open
 use posthouse_time::Timepiece;
 use posthouse_wire::DataId;
 use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
 
 use super::data_entry::{Curated, DataWrite, EntryExpiry, PortableData};
 use super::data_refusal::{DataRefusal, DataRefusalReason};
@@ -24,7 +25,9 @@ const IMPLEMENTATION: &str = "SqliteDataStore";
 /// The data in one file.
 #[derive(Clone)]
 pub struct SqliteDataStore {
-    database: DataDatabase,
+    file: PathBuf,
+    threads: Arc<FileThreads>,
+    database: OnceCell<DataDatabase>,
     timepiece: Timepiece,
 }
 
@@ -42,15 +45,37 @@ impl SqliteDataStore {
         threads: Arc<FileThreads>,
         timepiece: Timepiece,
     ) -> Result<OpenedSqliteData, Fault> {
-        Ok(match DataDatabase::open(file, threads, timepiece.clone()).await? {
-            OpenedDataDatabase::Opened(database) => OpenedSqliteData::Opened(Self { database, timepiece }),
+        Ok(match DataDatabase::open(file.clone(), Arc::clone(&threads), timepiece.clone()).await? {
+            OpenedDataDatabase::Opened(database) => {
+                let database = OnceCell::from(database);
+                OpenedSqliteData::Opened(Self { file, threads, database, timepiece })
+            }
             OpenedDataDatabase::OtherShape(why) => OpenedSqliteData::OtherShape(why),
         })
     }
 
     /// The same file for a tenant whose calls run on these threads.
     pub fn on(&self, threads: Arc<FileThreads>) -> Self {
-        Self { database: self.database.on(threads), timepiece: self.timepiece.clone() }
+        let database = self.database.get().map(|database| database.on(Arc::clone(&threads)));
+        Self { threads, database: OnceCell::new_with(database), ..self.clone() }
+    }
+
+    /// A store that opens its file at the first use, for a command that may never use it.
+    pub fn at_first_use(file: PathBuf, threads: Arc<FileThreads>, timepiece: Timepiece) -> Self {
+        Self { file, threads, database: OnceCell::new(), timepiece }
+    }
+
+    async fn database(&self) -> Result<&DataDatabase, Fault> {
+        let open = async || {
+            let (file, threads) = (self.file.clone(), Arc::clone(&self.threads));
+            match DataDatabase::open(file, threads, self.timepiece.clone()).await? {
+                OpenedDataDatabase::Opened(database) => Ok(database),
+                OpenedDataDatabase::OtherShape(why) => {
+                    Err(Fault::Io(format!("{}: {why}", self.file.display())))
+                }
+            }
+        };
+        self.database.get_or_try_init(open).await
     }
 }
 
@@ -73,7 +98,7 @@ impl DataStore for SqliteDataStore {
             Ok(read) => read,
             Err(reason) => return Ok(refused(reason)),
         };
-        Ok(match self.database.search(&text, any_tag.as_deref(), filters.limit).await? {
+        Ok(match self.database().await?.search(&text, any_tag.as_deref(), filters.limit).await? {
             DataDatabaseFound::Found(rows) => Ok(rows.into_iter().map(portable).collect()),
             DataDatabaseFound::BadExpression(why) => refused(DataRefusalReason::BadExpression { why }),
             DataDatabaseFound::TooSlow => refused(DataRefusalReason::TooSlow),
@@ -82,7 +107,7 @@ impl DataStore for SqliteDataStore {
     }
 
     async fn get(&self, id: &str) -> DataAnswer<Option<PortableData>> {
-        Ok(Ok(self.database.row(id).await?.map(portable)))
+        Ok(Ok(self.database().await?.row(id).await?.map(portable)))
     }
 
     async fn write(&self, entry: DataWrite) -> DataAnswer<WrittenData> {
@@ -107,7 +132,7 @@ impl DataStore for SqliteDataStore {
             score: None,
         };
         let written = WrittenData { id: row.id.clone(), created_at: row.created };
-        self.database.insert(row, tags).await?;
+        self.database().await?.insert(row, tags).await?;
         Ok(Ok(written))
     }
 

@@ -106,7 +106,8 @@ async fn a_message_of_a_channel_that_is_gone_reaches_nobody_and_holds_up_nothing
 async fn a_thread_that_made_room_for_newer_ones_still_belongs_to_the_tenant_of_its_channel() {
     let (fixture, otter, feed) = shared_by_two(Timepiece::wall()).await;
     for id in 10_000..12_000 {
-        let thread = json!({"id": id.to_string(), "type": 11, "guild_id": GUILD, "parent_id": CHANNEL}).to_string();
+        let thread =
+            json!({"id": id.to_string(), "type": 11, "guild_id": GUILD, "parent_id": CHANNEL}).to_string();
         let thread = RawValue::from_string(thread).unwrap();
         fixture.discord.note_directory(&fixture.bot.id, "THREAD_CREATE", &thread);
     }

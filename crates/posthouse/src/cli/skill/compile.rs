@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use posthouse_time::Timepiece;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skill::check::Severity;
 use skill::tree::SkillTree;
 use skill::{
@@ -35,12 +35,30 @@ pub struct CompileArgs {
     watch: bool,
 }
 
-/// Options that change the rendered text.
+/// Values of variables.
 #[derive(Args)]
-pub struct RenderingArgs {
+pub struct InputArgs {
     /// Value of a variable of the skill; can be repeated
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = name_and_value)]
     inputs: Vec<(String, String)>,
+}
+
+impl InputArgs {
+    /// The values as JSON.
+    pub fn texts(&self) -> Map<String, Value> {
+        self.inputs.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect()
+    }
+
+    pub fn values(&self) -> SkillObject {
+        self.inputs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
+/// Options that change the rendered text.
+#[derive(Args)]
+pub struct RenderingArgs {
+    #[command(flatten)]
+    inputs: InputArgs,
     /// Form of the text
     #[arg(long, value_enum, value_name = "FORM", default_value = "prompt")]
     format: FormatArg,
@@ -50,7 +68,7 @@ pub struct RenderingArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum FormatArg {
+pub enum FormatArg {
     Prompt,
     Prose,
 }
@@ -71,7 +89,7 @@ fn name_and_value(word: &str) -> Result<(String, String), String> {
 
 impl CompileArgs {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
-        let file = watch::watched_file(self.watch, &self.skill)?;
+        let file = watch::watched_file(self.watch, self.skill.file())?;
         let text = self.skill.read(server).await?;
         let (rendering, provenance) = (self.rendering, self.provenance);
         let once = async |text: &GivenSkill| print(output, text, &rendering, provenance.as_ref()).await;
@@ -114,8 +132,7 @@ async fn print(
 impl RenderingArgs {
     /// Compiles a skill without lint.
     pub async fn compile(&self, text: &GivenSkill, tree: SkillTree) -> anyhow::Result<Compilation> {
-        let inputs: SkillObject =
-            self.inputs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let inputs = self.inputs.values();
         let failed = |error: skill::RunError| anyhow!("cannot compile {}: {}", text.label, error.message);
         let skill = PreparedSkill::new(&text.library, Arc::new(tree), &inputs).await.map_err(failed)?;
         let format = match self.format {

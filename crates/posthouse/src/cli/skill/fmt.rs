@@ -52,7 +52,7 @@ impl FmtArgs {
             (Some(file), _) if is_changed => write(file, &formatted)?,
             (None, GivenLibrary::Server(_)) if is_changed => return store(output, text, formatted).await,
             // Standard input goes to standard output, changed or not.
-            (None, GivenLibrary::Folder(_)) => return output.text(&formatted),
+            (None, GivenLibrary::Folder { .. }) => return output.text(&formatted),
             _ => {}
         }
         let words = if is_changed { "formatted" } else { "unchanged:" };

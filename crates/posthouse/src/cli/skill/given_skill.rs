@@ -10,8 +10,11 @@ use skill::{
     ApprovalMode, ApprovalVerdict, HostFault, LoadedSkill, SkillLibrary, VarRequirement, check_approval,
 };
 
+use workshop::ApprovalPolicy;
+
 use crate::cli::program_client::{CredentialArgs, ProgramClient};
 use crate::cli::server_address::ServerOptions;
+use crate::cli::skill_home::{SECURED_MODE, SkillHome};
 
 /// The end of the names of skill files.
 const ENDING: &str = ".skill.md";
@@ -36,13 +39,15 @@ pub struct GivenSkill {
     pub source: String,
     /// The version, if it is a stored skill.
     pub version: Option<String>,
+    /// Whether it is a stored skill and not a file.
+    pub is_stored: bool,
     pub library: GivenLibrary,
 }
 
 /// Stored skills.
 pub enum GivenLibrary {
-    /// Files `NAME.skill.md` of a folder.
-    Folder(PathBuf),
+    /// Files `NAME.skill.md` of a folder. A text among them is used only if it passes this policy.
+    Folder { folder: PathBuf, policy: ApprovalPolicy },
     /// The skills of a tenant.
     Server(ProgramClient),
 }
@@ -50,12 +55,12 @@ pub enum GivenLibrary {
 impl SkillArgs {
     /// The file, unless the skill comes from standard input or from the server.
     pub fn file(&self) -> Option<PathBuf> {
-        is_path(&self.skill).then(|| PathBuf::from(&self.skill))
+        file_of(&self.skill)
     }
 
     /// Whether the skill is looked up on the server.
     pub fn is_stored(&self) -> bool {
-        self.skill != "-" && !is_path(&self.skill)
+        is_stored(&self.skill)
     }
 
     pub async fn read(self, server: &ServerOptions) -> anyhow::Result<GivenSkill> {
@@ -65,9 +70,8 @@ impl SkillArgs {
         let file = Path::new(&self.skill);
         let source = read_file(file)?;
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let library = GivenLibrary::Folder(self.skills.unwrap_or_else(|| folder.to_owned()));
-        let label = if self.skill == "-" { "standard input".to_owned() } else { self.skill };
-        Ok(GivenSkill { label, source, version: None, library })
+        let library = GivenLibrary::folder(self.skills.unwrap_or_else(|| folder.to_owned()))?;
+        Ok(GivenSkill { label: label_of(&self.skill), source, version: None, is_stored: false, library })
     }
 
     async fn fetch(self, server: &ServerOptions) -> anyhow::Result<GivenSkill> {
@@ -80,9 +84,41 @@ impl SkillArgs {
         let program = self.credential.connect(server).await.with_context(why)?;
         let stored = program.post.skill(&name, None).await;
         let stored = stored.map_err(|fault| program.error(fault)).with_context(why)?;
-        let library = self.skills.map_or(GivenLibrary::Server(program), GivenLibrary::Folder);
-        Ok(GivenSkill { label: name, source: stored.source, version: Some(stored.version), library })
+        let library = match self.skills {
+            Some(folder) => GivenLibrary::folder(folder)?,
+            None => GivenLibrary::Server(program),
+        };
+        let (source, version) = (stored.source, Some(stored.version));
+        Ok(GivenSkill { label: name, source, version, is_stored: true, library })
     }
+}
+
+impl GivenLibrary {
+    /// The skills of a folder, under the approval policy of the home folder.
+    fn folder(folder: PathBuf) -> anyhow::Result<Self> {
+        let is_secured = std::env::var_os(SECURED_MODE).is_some_and(|value| value == "true");
+        let policy = match SkillHome::of_environment() {
+            Ok(home) => home.policy()?,
+            Err(error) if is_secured => return Err(error),
+            Err(_) => ApprovalPolicy::Open,
+        };
+        Ok(Self::Folder { folder, policy })
+    }
+}
+
+/// What messages call a skill.
+pub fn label_of(skill: &str) -> String {
+    if skill == "-" { "standard input".to_owned() } else { skill.to_owned() }
+}
+
+/// The file that a word names, unless it is standard input or the name of a stored skill.
+pub fn file_of(skill: &str) -> Option<PathBuf> {
+    is_path(skill).then(|| PathBuf::from(skill))
+}
+
+/// Whether a word is the name of a stored skill.
+pub fn is_stored(skill: &str) -> bool {
+    skill != "-" && !is_path(skill)
 }
 
 /// Whether a word is a path: it names an existing file, or it looks like one.
@@ -104,8 +140,10 @@ impl SkillLibrary for GivenLibrary {
     async fn stored_skill(&self, name: &str) -> Result<Option<LoadedSkill>, HostFault> {
         let source = match self {
             // A name with a slash would lead out of the folder.
-            Self::Folder(_) if !workshop::is_skill_name(name) => None,
-            Self::Folder(folder) => std::fs::read_to_string(folder.join(format!("{name}{ENDING}"))).ok(),
+            Self::Folder { .. } if !workshop::is_skill_name(name) => None,
+            Self::Folder { folder, .. } => {
+                std::fs::read_to_string(folder.join(format!("{name}{ENDING}"))).ok()
+            }
             Self::Server(program) => match program.post.skill(name, None).await {
                 Ok(stored) => Some(stored.source),
                 Err(Fault::Refused { status: 404, .. }) => None,
@@ -116,7 +154,12 @@ impl SkillLibrary for GivenLibrary {
     }
 
     fn approval_verdict(&self, source: &str) -> ApprovalVerdict {
-        check_approval(source, ApprovalMode::Open)
+        let mode = match self {
+            Self::Folder { policy, .. } => policy.mode(),
+            // The server decides about signatures when it runs a skill.
+            Self::Server(_) => ApprovalMode::Open,
+        };
+        check_approval(source, mode)
     }
 
     /// The command line knows no values of users; `--input` gives them.

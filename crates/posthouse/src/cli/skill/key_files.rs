@@ -1,30 +1,44 @@
 //! Key files of approvals, where the reference runtime has them. They are used on this machine only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use skill::ApprovalSigningKey;
 
+use crate::cli::skill_home::HomeEnvironment;
 use crate::key_files::read_key_file;
 
-const KEY_VARIABLE: &str = "SKILLSCRIPT_APPROVAL_KEY_FILE";
-const PUBLIC_KEY_VARIABLE: &str = "SKILLSCRIPT_APPROVAL_PUBLIC_KEY_FILE";
+pub const KEY_VARIABLE: &str = "SKILLSCRIPT_APPROVAL_KEY_FILE";
+pub const PUBLIC_KEY_VARIABLE: &str = "SKILLSCRIPT_APPROVAL_PUBLIC_KEY_FILE";
 
 /// The file with the private key: the named one, the one in the environment, or the usual one.
 pub fn key_file(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    file(named, KEY_VARIABLE, "approval.key")
+    file(named, KEY_VARIABLE, &of_process)
 }
 
 /// The same for the public key.
 pub fn public_key_file(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    file(named, PUBLIC_KEY_VARIABLE, "approval.pub")
+    file(named, PUBLIC_KEY_VARIABLE, &of_process)
 }
 
-fn file(named: Option<PathBuf>, variable: &str, usual: &str) -> anyhow::Result<PathBuf> {
-    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+/// The file that a variable of a skill home names, or the usual one.
+pub fn in_environment(variable: &str, environment: &HomeEnvironment) -> anyhow::Result<PathBuf> {
+    file(None, variable, &|name| environment.path(name))
+}
+
+fn of_process(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn file(
+    named: Option<PathBuf>,
+    variable: &str,
+    given: &dyn Fn(&str) -> Option<PathBuf>,
+) -> anyhow::Result<PathBuf> {
     if let Some(file) = named.or_else(|| given(variable)) {
         return Ok(file);
     }
+    let usual = if variable == KEY_VARIABLE { "approval.key" } else { "approval.pub" };
     let home = given("HOME").with_context(|| format!("no home folder: set {variable}"))?;
     Ok(home.join(".config/skillscript").join(usual))
 }
@@ -36,13 +50,17 @@ pub fn signing_key(named: Option<PathBuf>) -> anyhow::Result<Option<ApprovalSign
     if !is_named && !file.exists() {
         return Ok(None);
     }
-    let read = read_key_file(&file)?;
+    read_signing_key(&file).map(Some)
+}
+
+/// Reads a private key. A file that every user of the machine can read is refused.
+pub fn read_signing_key(file: &Path) -> anyhow::Result<ApprovalSigningKey> {
+    let read = read_key_file(file)?;
     if let Some(warning) = &read.warning {
         eprintln!("posthouse: {warning}");
     }
     // The text is wiped with the secret.
     let pem = posthouse_wire::Secret::new(read.text);
-    let key = ApprovalSigningKey::from_pem(pem.expose())
-        .with_context(|| format!("{} cannot be used as an approval key", file.display()))?;
-    Ok(Some(key))
+    ApprovalSigningKey::from_pem(pem.expose())
+        .with_context(|| format!("{} cannot be used as an approval key", file.display()))
 }

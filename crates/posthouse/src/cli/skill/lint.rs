@@ -25,7 +25,7 @@ pub struct LintArgs {
 
 impl LintArgs {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
-        let file = watch::watched_file(self.watch, &self.skill)?;
+        let file = watch::watched_file(self.watch, self.skill.file())?;
         let text = self.skill.read(server).await?;
         match file {
             Some(file) => watch::repeat(&file, text, async |text| lint(output, text).await).await,

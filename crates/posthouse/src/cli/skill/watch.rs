@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 
-use super::given_skill::{GivenSkill, SkillArgs, read_file};
+use super::given_skill::{GivenSkill, read_file};
 
 /// How often the file is looked at.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The file to watch, if watching is asked for.
-pub fn watched_file(is_asked: bool, skill: &SkillArgs) -> anyhow::Result<Option<PathBuf>> {
-    match (is_asked, skill.file()) {
+pub fn watched_file(is_asked: bool, file: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    match (is_asked, file) {
         (false, _) => Ok(None),
         (true, Some(file)) => Ok(Some(file)),
         (true, None) => bail!("--watch needs a file"),
