@@ -1,4 +1,6 @@
 //! The tools `lint_skill`, `compile_skill` and `skill_preflight`: what a skill is, before it runs.
+//!
+//! [`in_turn`] also does the tools that read many records of runs.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use skill::{
     PreparedSkill, RenderFormat, SkillHeader, SkillHost, TriggerSource, footprint, render_skill, status_of,
 };
 
-use super::run_tools::{inputs, recent_fires};
+use super::run_tools::{blocked_commands, health, inputs, recent_fires};
 use super::skill_flow::flow;
 use super::skill_tools::{answered, given_text, required};
 use super::tool_failure::ToolFailure;
@@ -19,7 +21,7 @@ use crate::skill_meta::output_word;
 
 const PREFLIGHT_FIRES: u64 = 20;
 
-/// Does one of the tools below in the turns of the caller's tenant, because texts of skills can take long.
+/// Does a tool in the turns of the caller's tenant, because texts of skills and records of runs can take long.
 pub async fn in_turn(
     runner: &SkillRunner,
     by: &Caller,
@@ -31,6 +33,8 @@ pub async fn in_turn(
         match tool.as_str() {
             "lint_skill" => lint(&doing, &caller, &arguments).await,
             "compile_skill" => compile(&doing, &caller, &arguments).await,
+            "health_metrics" => health(&doing, &caller, &arguments).await,
+            "blocked_shell_attempts" => blocked_commands(&doing, &caller, &arguments).await,
             _ => preflight(&doing, &caller, &arguments).await,
         }
     };
