@@ -108,6 +108,18 @@ impl Alarms {
         unset.await.unwrap_or(Err(ledger::Fault::Closed.into()))
     }
 
+    /// Removes all pending alarms whose job begins with this text. After it returns, no attempt of them begins.
+    pub async fn unset_all(&self, target: &str, tenant: &TenantId, beginning: &str) -> Result<(), Fault> {
+        let (alarms, target, tenant) = (self.clone(), target.to_owned(), tenant.clone());
+        let beginning = beginning.to_owned();
+        let unset = self.0.background.tasks.spawn(async move {
+            let ended = alarms.0.arms.unset_alarms(&target, &tenant, &beginning).await?;
+            ended.into_iter().for_each(|key| alarms.0.leases.drop_cancelled(key));
+            Ok(())
+        });
+        unset.await.unwrap_or(Err(ledger::Fault::Closed.into()))
+    }
+
     /// Puts back an alarm whose target is not registered (yet), so that it is checked again.
     pub(crate) fn wait_for_target(&self, alarm: Arm) {
         let alarms = self.clone();

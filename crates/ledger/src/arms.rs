@@ -271,6 +271,14 @@ pub trait Arms: Send + Sync {
         job: &JobId,
     ) -> Result<Option<ArmKey>, Fault>;
 
+    /// Ends all pending alarms whose job begins with this text. Returns the alarms that ended.
+    async fn unset_alarms(
+        &self,
+        target: &str,
+        tenant: &TenantId,
+        beginning: &str,
+    ) -> Result<Vec<ArmKey>, Fault>;
+
     /// Pending arms of an instance, by due time.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault>;
 

@@ -119,7 +119,8 @@ pub use skill_database::{
     OpenedSkillDatabase, SkillDatabase, SkillDatabaseRow, SkillFingerprint, SkillVersionRow,
 };
 pub use skill_runs::{
-    EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns, StoredRun,
+    BusyRuns, EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns,
+    StoredRun,
 };
 pub use skill_triggers::{NewTrigger, SkillTriggers, TRIGGERS_OF_A_TENANT, TriggerRecord};
 pub use skills::{

@@ -95,6 +95,14 @@ pub struct EndedRun {
     pub record: Option<String>,
 }
 
+/// What has no place for another run now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BusyRuns {
+    pub tenants: Vec<TenantId>,
+    /// Skills by their tenants.
+    pub skills: Vec<(TenantId, String)>,
+}
+
 /// Filter of a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
@@ -113,9 +121,11 @@ pub trait SkillRuns: Send + Sync {
     async fn begin_run(&self, run: NewRun) -> Result<(), Fault>;
     /// Stores a run that waits. False if the tenant has too many of them. An id that is known changes nothing.
     async fn queue_run(&self, run: NewRun) -> Result<bool, Fault>;
-    /// Begins the oldest run that waits, of the first tenant behind `after` that is not in `busy`; after the last tenant
-    /// the first one follows. So tenants take turns.
-    async fn next_run(&self, after: &TenantId, busy: &[TenantId]) -> Result<Option<StoredRun>, Fault>;
+    /// Begins the oldest run that waits and is not of something `busy`, of the first tenant behind `after` that has one;
+    /// after the last tenant the first one follows. So tenants take turns.
+    async fn next_run(&self, after: &TenantId, busy: &BusyRuns) -> Result<Option<StoredRun>, Fault>;
+    /// Notes that a run is about to have an effect. From then on it is not begun again, whatever was known about it.
+    async fn note_effect(&self, tenant: &TenantId, run: &RunId) -> Result<(), Fault>;
     /// Notes that a run is about to send a dispatch, so that its receipt leads to the run whatever happens.
     async fn note_dispatch(&self, tenant: &TenantId, run: &RunId, dispatch: &DispatchId)
     -> Result<(), Fault>;
@@ -135,8 +145,13 @@ pub trait SkillRuns: Send + Sync {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<StoredRun>, Fault>;
-    /// Newest first: the records of runs that ended since then.
-    async fn run_records(&self, of: &TenantId, since: Moment, limit: u32) -> Result<Vec<StoredRun>, Fault>;
+    /// Newest first: runs that have ended, with their records.
+    async fn run_records(
+        &self,
+        of: &TenantId,
+        filter: RunFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredRun>, Fault>;
     /// Runs that sent this dispatch, without records.
     async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault>;
     /// The dispatches that a run sent.

@@ -39,7 +39,7 @@ pub use self::mutations::is_mutating_tool;
 pub use self::render::{render_findings, render_plain};
 use self::results::VarOrigin;
 pub use self::rules::{LINT_RULES, LintRule};
-pub use self::skills::{called_skills, skills_to_look_up};
+pub use self::skills::{called_skills, calls_computed_skill, skills_to_look_up};
 use self::variables::Names;
 use crate::syntax::excerpt;
 use crate::syntax::tree::{SkillOp, SkillTree, SourceRange};

@@ -45,13 +45,45 @@ impl CronFields {
     }
 
     pub fn matches(&self, at: CivilMinute) -> bool {
-        let has = |bits: u64, value: u8| bits.checked_shr(value.into()).is_some_and(|bits| bits & 1 == 1);
-        has(self.minutes, at.minute)
-            && has(self.hours, at.hour)
-            && has(self.days, at.day)
-            && has(self.months, at.month)
-            && has(self.weekdays, at.weekday)
+        has(self.minutes, at.minute) && has(self.hours, at.hour) && self.matches_date(at)
     }
+
+    /// Whether some minutes of a day match. The minute and the hour of `day` are not looked at.
+    pub fn matches_date(&self, day: CivilMinute) -> bool {
+        has(self.days, day.day) && has(self.months, day.month) && has(self.weekdays, day.weekday)
+    }
+
+    /// The first hour and minute from these on that match, on a day that does.
+    pub fn first_time(&self, hour: u8, minute: u8) -> Option<(u8, u8)> {
+        let minute =
+            Some(minute).filter(|_| has(self.hours, hour)).and_then(|minute| first(self.minutes, minute));
+        match minute {
+            Some(minute) => Some((hour, minute)),
+            None => Some((first(self.hours, hour + 1)?, first(self.minutes, 0)?)),
+        }
+    }
+
+    /// Whether any minute of any year matches. `* * 31 2 *` is none, because no February has 31 days.
+    pub fn can_match(&self) -> bool {
+        // The longest that each month can be. Every such day falls on every day of the week in some year.
+        const DAYS: [u8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let mut months = (1..).zip(DAYS).filter(|(month, _)| has(self.months, *month));
+        self.minutes != 0
+            && self.hours != 0
+            && self.weekdays != 0
+            && months.any(|(_, days)| first(self.days, 1).is_some_and(|first| first <= days))
+    }
+}
+
+fn has(bits: u64, value: u8) -> bool {
+    bits.checked_shr(value.into()).is_some_and(|bits| bits & 1 == 1)
+}
+
+/// The smallest value from this one on.
+fn first(bits: u64, from: u8) -> Option<u8> {
+    let left = bits.checked_shr(from.into())?;
+    let ahead = u8::try_from(left.trailing_zeros()).ok()?;
+    (left != 0).then(|| from + ahead)
 }
 
 fn field(text: &str, first: u8, last: u8) -> u64 {
@@ -76,5 +108,52 @@ fn matches_part(part: &str, value: u8, first: u8) -> bool {
         },
         // A step after a single number has no effect.
         None => leading_integer(base) == Some(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(expression: &str) -> CronFields {
+        CronFields::read(expression).unwrap()
+    }
+
+    #[test]
+    fn an_expression_that_no_date_matches_is_known() {
+        for never in [
+            "* * 31 2 *",
+            "* * 30 2 *",
+            "0 0 31 4,6,9,11 *",
+            "60 * * * *",
+            "* 22-2 * * *",
+            "* * * JAN *",
+            "0 9 * * 7",
+        ] {
+            assert!(!fields(never).can_match(), "{never}");
+        }
+        for possible in ["* * * * *", "0 0 29 2 1", "0 0 30,31 2,3 *", "59 23 31 12 6"] {
+            assert!(fields(possible).can_match(), "{possible}");
+        }
+    }
+
+    #[test]
+    fn the_first_time_of_a_day_is_the_first_minute_that_matches() {
+        for expression in ["* * * * *", "*/7 3,5-9/2 * * *", "59 23 * * *", "0 0 * * *", "60 * * * *"] {
+            let fields = fields(expression);
+            let minutes: Vec<(u8, u8)> =
+                (0..24).flat_map(|hour| (0..60).map(move |minute| (hour, minute))).collect();
+            let matches = |(hour, minute): &(u8, u8)| {
+                fields.matches(CivilMinute { minute: *minute, hour: *hour, day: 1, month: 1, weekday: 4 })
+            };
+            for from in (0..minutes.len()).step_by(13) {
+                let expected = minutes[from..].iter().copied().find(matches);
+                assert_eq!(
+                    fields.first_time(minutes[from].0, minutes[from].1),
+                    expected,
+                    "{expression} {from}"
+                );
+            }
+        }
     }
 }

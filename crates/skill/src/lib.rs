@@ -47,7 +47,7 @@ pub use cron::{CivilMinute, CronFields};
 pub use footprint::{Footprint, footprint};
 pub use format::format_skill;
 pub use language_reference::language_reference;
-pub use named_skills::named_skills;
+pub use named_skills::{named_skills, names_skill_by_value};
 pub use run::{
     AgentDelivery, ChildTrace, CommandRequest, CutOperation, DeliveredKind, DeliveryOrigin, ErrorClass,
     ErrorRecord, ExchangeAnswer, FallbackRecord, FileEncoding, FileFault, HostFault, InlinedSkill, JsonFault,

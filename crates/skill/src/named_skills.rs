@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::called_skills;
+use crate::check::{called_skills, calls_computed_skill};
 use crate::syntax::tree::SkillTree;
 
 /// The skills that a text names.
@@ -12,6 +12,11 @@ pub fn named_skills(body: &str) -> BTreeSet<String> {
     named.retain(|name| !name.is_empty());
     named.extend(tree.header.templates);
     named
+}
+
+/// Whether a text calls a skill whose name is known only when it runs, so that [`named_skills`] lacks it.
+pub fn names_skill_by_value(body: &str) -> bool {
+    calls_computed_skill(&SkillTree::parse(body))
 }
 
 #[cfg(test)]
@@ -40,6 +45,28 @@ mod tests {
             assert_eq!(named(body), ["child"], "{body}");
         }
         assert_eq!(named("# Templates: a, b\ngo:\n    inline(skill=\"c\")\n"), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_name_that_is_not_written_out_is_told_apart() {
+        for (call, is_computed) in [
+            ("$ execute_skill skill_name=${WHICH}", true),
+            ("$ execute_skill skill_name=\"${WHICH}\"", true),
+            ("$ execute_skill skill_name=a${WHICH}", true),
+            ("$ execute_skill skill_name=a.b", true),
+            ("$ execute_skill name=\"a\" skill_name=$(WHICH)", true),
+            ("$ execute_skill skill_name=[\"a\"]", true),
+            ("$ execute_skill k=\"v\"", true),
+            ("execute_skill(name=\"${WHICH}\")", true),
+            ("emit(text=\"x\")\nelse:\n    execute_skill(name=\"${WHICH}\")", true),
+            ("$ execute_skill skill_name=my-child k=${V}", false),
+            ("execute_skill(name=\"child\", k=\"${V}\")", false),
+            ("$ svc.execute_skill skill_name=\"child\"", false),
+            ("emit(text=\"${WHICH}\")", false),
+        ] {
+            let body = format!("go:\n    {call}\n");
+            assert_eq!(names_skill_by_value(&body), is_computed, "{body}");
+        }
     }
 
     #[test]

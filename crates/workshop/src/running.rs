@@ -7,6 +7,7 @@
 //! - Dropping a run ends what it does: its commands are killed with their children.
 //! - A secret is read just before the call that needs it, and from the run's own tenant only.
 
+mod active_runs;
 mod admission;
 mod agent_messages;
 mod bridges;
@@ -14,11 +15,13 @@ mod commands;
 mod connectors_file;
 mod cron_times;
 mod file_access;
+mod first_effect;
 mod local_model;
 mod memory_budget;
 mod process_group;
 mod repeatable;
 mod routes;
+mod run_end;
 mod run_host;
 mod run_queue;
 mod run_report;
@@ -33,6 +36,8 @@ mod skill_runner;
 mod skill_threads;
 mod tenant_resources;
 mod tool_clients;
+mod trigger_alarms;
+mod trigger_events;
 mod trigger_follower;
 mod triggers;
 
@@ -41,6 +46,7 @@ pub use commands::Commands;
 pub use connectors_file::{ConnectorClass, ConnectorsFile, FileConnector};
 pub use file_access::FileAccess;
 pub use local_model::LocalModel;
+pub(crate) use routes::own_runs;
 pub use routes::{RUN_OPENAPI, RUN_OPERATIONS, run_routes};
 pub use run_host::RunHost;
 pub use run_report::{RefusedName, RunRefusal, envelope as run_envelope};
@@ -53,4 +59,5 @@ pub use skill_runner::{RunnerParts, SkillRunner};
 pub(crate) use skill_threads::{NoTurn, SkillThreads};
 pub use tenant_resources::{RunSettingsRefusal, TenantResources, TenantRunSetup};
 pub use tool_clients::{ToolClientParts, ToolClients};
-pub use triggers::{EventOutcome, Triggers, trigger_id};
+pub use trigger_events::EventOutcome;
+pub use triggers::{RegisterOutcome, Triggers, trigger_id};

@@ -59,6 +59,16 @@ impl Arms for Sqlite {
         self.write_for(owner(&tenant), move |db| alarm::unset(db, &target, &tenant, &job)).await
     }
 
+    async fn unset_alarms(
+        &self,
+        target: &str,
+        tenant: &TenantId,
+        beginning: &str,
+    ) -> Result<Vec<ArmKey>, Fault> {
+        let (target, tenant, beginning) = (target.to_owned(), tenant.clone(), beginning.to_owned());
+        self.write_for(owner(&tenant), move |db| alarm::unset_all(db, &target, &tenant, &beginning)).await
+    }
+
     /// Without dead arms. An agent that misses one in the list arms it again, and that revives it.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault> {
         let instance = instance.clone();
@@ -262,6 +272,7 @@ mod tests {
         for statement in [
             "SELECT 1 FROM arms INDEXED BY arms_alarms WHERE tenant = ?1 LIMIT ?2",
             "SELECT key FROM arms WHERE tenant = ?1 AND bell = ?2 AND job = ?3",
+            super::alarm::BEGINNING,
         ] {
             let plan = plan(statement);
             assert!(plan.starts_with("SEARCH arms USING COVERING INDEX arms_alarms"), "{plan}");

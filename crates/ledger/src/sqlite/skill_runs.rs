@@ -8,12 +8,18 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::skill_runs::{
-    EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns, StoredRun,
+    BusyRuns, EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns,
+    StoredRun,
 };
 
 const COLUMNS: &str =
     "number, id, tenant, skill, version, source, trigger_name, trigger_id, caller, fired, inputs,
     repeatable, state, attempts, started, ended, error";
+
+/// The conditions of a [`RunFilter`], as [`filtered`] gives them.
+const FILTER: &str =
+    "tenant = ?1 AND number < ?2 AND (?3 IS NULL OR skill = ?3) AND (?4 IS NULL OR state = ?4)
+    AND (?5 IS NULL OR fired >= ?5) AND (NOT ?6 OR trigger_id IS NOT NULL) AND (?7 IS NULL OR caller = ?7)";
 
 #[async_trait]
 impl SkillRuns for Sqlite {
@@ -35,19 +41,23 @@ impl SkillRuns for Sqlite {
         .await
     }
 
-    async fn next_run(&self, after: &TenantId, busy: &[TenantId]) -> Result<Option<StoredRun>, Fault> {
+    async fn next_run(&self, after: &TenantId, busy: &BusyRuns) -> Result<Option<StoredRun>, Fault> {
         let (after, now) = (after.clone(), self.timepiece.now());
-        let busy: Vec<String> = busy.iter().map(ToString::to_string).collect();
-        let busy = serde_json::to_string(&busy).unwrap_or_else(|_| "[]".to_owned());
+        let tenants: Vec<&str> = busy.tenants.iter().map(TenantId::as_str).collect();
+        let skills: Vec<[&str; 2]> =
+            busy.skills.iter().map(|(tenant, skill)| [tenant.as_str(), skill.as_str()]).collect();
+        let (tenants, skills) =
+            (serde_json::json!(tenants).to_string(), serde_json::json!(skills).to_string());
         self.write(move |db| {
             let mut behind = db.prepare_cached(
                 "SELECT tenant, number FROM skill_runs
                  WHERE state = 'queued' AND tenant > ?1 AND due <= ledger_time()
                    AND tenant NOT IN (SELECT value FROM json_each(?2))
+                   AND NOT EXISTS (SELECT 1 FROM json_each(?3) WHERE value ->> 0 = tenant AND value ->> 1 = skill)
                  ORDER BY tenant, number LIMIT 1",
             )?;
             let mut find = |after: &str| {
-                behind.query_row([after, &busy], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                behind.query_row([after, &tenants, &skills], |row| Ok((row.get(0)?, row.get(1)?))).optional()
             };
             let found: Option<(String, i64)> = match find(after.as_str())? {
                 Some(found) => Some(found),
@@ -62,6 +72,16 @@ impl SkillRuns for Sqlite {
             db.prepare_cached(&format!("SELECT {COLUMNS} FROM skill_runs WHERE tenant = ?1 AND number = ?2"))?
                 .query_row(params![tenant, number], stored)
                 .optional()
+        })
+        .await
+    }
+
+    async fn note_effect(&self, tenant: &TenantId, run: &RunId) -> Result<(), Fault> {
+        let (tenant, run) = (tenant.clone(), run.clone());
+        self.write_for(owner(&tenant), move |db| {
+            db.prepare_cached("UPDATE skill_runs SET repeatable = 0 WHERE tenant = ?1 AND id = ?2")?
+                .execute([tenant.as_str(), run.as_str()])?;
+            Ok(())
         })
         .await
     }
@@ -158,40 +178,26 @@ impl SkillRuns for Sqlite {
     ) -> Result<Vec<StoredRun>, Fault> {
         let of = of.clone();
         self.read(move |db| {
-            db.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM skill_runs
-                 WHERE tenant = ?1 AND number < ?2 AND (?3 IS NULL OR skill = ?3) AND (?4 IS NULL OR state = ?4)
-                   AND (?5 IS NULL OR fired >= ?5) AND (NOT ?6 OR trigger_id IS NOT NULL)
-                   AND (?7 IS NULL OR caller = ?7)
-                 ORDER BY number DESC LIMIT ?8"
-            ))?
-            .query_map(
-                params![
-                    of.as_str(),
-                    before.unwrap_or(i64::MAX),
-                    filter.skill,
-                    filter.state.map(RunState::word),
-                    filter.since.map(Moment::millis),
-                    filter.triggered,
-                    filter.caller,
-                    limit,
-                ],
-                stored,
-            )?
-            .collect()
+            let rows =
+                format!("SELECT {COLUMNS} FROM skill_runs WHERE {FILTER} ORDER BY number DESC LIMIT ?8");
+            filtered(db, &rows, &of, &filter, before, limit, stored)
         })
         .await
     }
 
-    async fn run_records(&self, of: &TenantId, since: Moment, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+    async fn run_records(
+        &self,
+        of: &TenantId,
+        filter: RunFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredRun>, Fault> {
         let of = of.clone();
         self.read(move |db| {
-            db.prepare_cached(&format!(
-                "SELECT {COLUMNS}, record FROM skill_runs
-                 WHERE tenant = ?1 AND ended IS NOT NULL AND fired >= ?2 ORDER BY number DESC LIMIT ?3"
-            ))?
-            .query_map(params![of.as_str(), since.millis(), limit], with_record)?
-            .collect()
+            let rows = format!(
+                "SELECT {COLUMNS}, record FROM skill_runs WHERE {FILTER} AND ended IS NOT NULL
+                 ORDER BY number DESC LIMIT ?8"
+            );
+            filtered(db, &rows, &of, &filter, None, limit, with_record)
         })
         .await
     }
@@ -218,6 +224,29 @@ impl SkillRuns for Sqlite {
         })
         .await
     }
+}
+
+/// The rows of a query over [`FILTER`], with the limit as its eighth parameter.
+fn filtered(
+    db: &Connection,
+    rows: &str,
+    of: &TenantId,
+    filter: &RunFilter,
+    before: Option<i64>,
+    limit: u32,
+    read: fn(&Row<'_>) -> rusqlite::Result<StoredRun>,
+) -> rusqlite::Result<Vec<StoredRun>> {
+    let given = params![
+        of.as_str(),
+        before.unwrap_or(i64::MAX),
+        filter.skill,
+        filter.state.map(RunState::word),
+        filter.since.map(Moment::millis),
+        filter.triggered,
+        filter.caller,
+        limit,
+    ];
+    db.prepare_cached(rows)?.query_map(given, read)?.collect()
 }
 
 /// Deletes everything that belongs to a tenant here.

@@ -1,6 +1,6 @@
 //! Runs and triggers of skills: the queue, what a crash leaves, and bounds.
 
-use ledger::{EndedRun, NewRun, NewTrigger, QUEUED_RUNS, RUN_ATTEMPTS, RunFilter, RunState};
+use ledger::{BusyRuns, EndedRun, NewRun, NewTrigger, QUEUED_RUNS, RUN_ATTEMPTS, RunFilter, RunState};
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 
@@ -52,13 +52,21 @@ stories! {
         assert!(runs.queue_run(run("ten_zen", "run_z0", false)).await.unwrap());
         assert!(runs.queue_run(run("ten_zen", "run_z0", false)).await.unwrap(), "a known id changes nothing");
         let (mut last, mut order) = (TenantId::from(""), Vec::new());
-        while let Some(next) = runs.next_run(&last, &[]).await.unwrap() {
+        while let Some(next) = runs.next_run(&last, &BusyRuns::default()).await.unwrap() {
             last = next.run.tenant.clone();
             order.push(next.run.id.to_string());
         }
         assert_eq!(order, ["run_a0", "run_z0", "run_a1", "run_a2"]);
         assert!(runs.queue_run(run("ten_acme", "run_a3", false)).await.unwrap());
-        let busy = [TenantId::from("ten_acme")];
+        let acme = TenantId::from("ten_acme");
+        let busy = BusyRuns { tenants: vec![acme.clone()], ..BusyRuns::default() };
+        assert_eq!(runs.next_run(&last, &busy).await.unwrap(), None);
+        let skill = run("ten_acme", "", false).skill;
+        let other = NewRun { skill: "other".to_owned(), ..run("ten_acme", "run_other", false) };
+        assert!(runs.queue_run(other).await.unwrap());
+        let busy = BusyRuns { skills: vec![(acme, skill)], ..BusyRuns::default() };
+        let next = runs.next_run(&last, &busy).await.unwrap().unwrap();
+        assert_eq!(next.run.id.as_str(), "run_other", "a later run of another skill passes those of a busy one");
         assert_eq!(runs.next_run(&last, &busy).await.unwrap(), None);
     }
 
@@ -82,13 +90,27 @@ stories! {
         runs.begin_run(NewRun { inputs: None, ..run("ten_acme", "run_called", true) }).await.unwrap();
         let state = async |id: &str| runs.run(&acme, &id.into()).await.unwrap().unwrap().state;
         for attempt in 1..=RUN_ATTEMPTS {
-            while runs.next_run(&acme, &[]).await.unwrap().is_some() {}
+            while runs.next_run(&acme, &BusyRuns::default()).await.unwrap().is_some() {}
             let again = runs.take_over_runs(Moment::from_millis(5)).await.unwrap().0;
             assert_eq!(again, usize::from(attempt < RUN_ATTEMPTS), "attempt {attempt}");
         }
         assert_eq!(state("run_reads").await, RunState::Interrupted, "not for ever");
         assert_eq!(state("run_acts").await, RunState::Interrupted);
         assert_eq!(state("run_called").await, RunState::Interrupted, "its caller is gone");
+    }
+
+    async fn a_run_that_had_an_effect_is_not_begun_again(book) {
+        book.enrols("acme", "heron").await;
+        let (runs, acme) = (book.ledger.skill_runs(), TenantId::from("ten_acme"));
+        for id in ["run_1", "run_2"] {
+            runs.queue_run(run("ten_acme", id, true)).await.unwrap();
+            runs.next_run(&acme, &BusyRuns::default()).await.unwrap().unwrap();
+        }
+        runs.note_effect(&"ten_zen".into(), &"run_2".into()).await.unwrap();
+        runs.note_effect(&acme, &"run_1".into()).await.unwrap();
+        assert_eq!(runs.take_over_runs(Moment::from_millis(5)).await.unwrap(), (1, 1));
+        let state = async |id: &str| runs.run(&acme, &id.into()).await.unwrap().unwrap().state;
+        assert_eq!((state("run_1").await, state("run_2").await), (RunState::Interrupted, RunState::Queued));
     }
 
     async fn a_run_ends_once_and_leads_to_its_dispatches(book) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::walk::{every_main_op, every_op_with_errors, texts};
+use super::walk::{every_main_op, every_op_with_errors, has_dollar_bracket, texts};
 use super::{Check, FindingPlace};
 use crate::status::Status;
 use crate::syntax::blanks::is_word;
@@ -33,6 +33,27 @@ pub fn called_skills(tree: &SkillTree) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     every_op_with_errors(tree, &mut |_, op, _| names.extend(called_skill(op).map(str::to_owned)));
     names
+}
+
+/// Whether a skill calls another one whose name is not written out, so that it is known only when it runs.
+pub fn calls_computed_skill(tree: &SkillTree) -> bool {
+    let mut found = false;
+    every_op_with_errors(tree, &mut |_, op, _| {
+        found |= matches!(&op.kind, OpKind::Dispatch(op) if is_computed_call(op));
+    });
+    found
+}
+
+fn is_computed_call(op: &DispatchOp) -> bool {
+    let Some(call) = op.call.as_ref().filter(|call| &*call.tool == "execute_skill") else { return false };
+    let mut names =
+        call.arguments.iter().filter(|argument| matches!(&*argument.name, "name" | "skill_name")).peekable();
+    let is_written_out = |value: &ArgumentValue| match value {
+        ArgumentValue::Quoted(text) => !has_dollar_bracket(text.text()),
+        ArgumentValue::Bare(text) => text.text().chars().all(|c| is_word(c) || c == '-'),
+        ArgumentValue::Json(_) => false,
+    };
+    names.peek().is_none() || names.any(|argument| !is_written_out(&argument.value))
 }
 
 /// The skill that an operation calls or inlines.

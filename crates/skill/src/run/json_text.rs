@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::number::write_number;
-use super::object::{ObjectBuilder, SkillObject};
-use super::value::SkillValue;
+use super::object::{FIELD_WEIGHT, OBJECT_WEIGHT, ObjectBuilder, SkillObject};
+use super::value::{LIST_WEIGHT, SkillValue, VALUE_WEIGHT};
 
 /// Deepest nesting that is read.
 pub const DEEPEST: usize = 1000;
@@ -21,10 +21,18 @@ pub enum JsonFault {
     Unexpected(usize),
     #[error("JSON text is nested deeper than {DEEPEST}")]
     Depth,
+    #[error("JSON text holds a value that is larger than {0} bytes")]
+    TooLarge(usize),
 }
 
 pub fn parse(text: &str) -> Result<SkillValue, JsonFault> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    parse_within(text, usize::MAX)
+}
+
+/// Reads a text whose value may weigh at most so many bytes. It stops as soon as the value is too large: a short text,
+/// such as a list of zeros, can stand for a large value.
+pub fn parse_within(text: &str, limit: usize) -> Result<SkillValue, JsonFault> {
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, limit, weight: 0 };
     let value = reader.document()?;
     reader.skip_blanks();
     if reader.at < reader.bytes.len() { Err(JsonFault::Unexpected(reader.at)) } else { Ok(value) }
@@ -54,6 +62,9 @@ struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    limit: usize,
+    /// Of everything so far.
+    weight: usize,
 }
 
 /// A list or an object whose end has not been read.
@@ -72,6 +83,7 @@ impl Reader<'_> {
                     self.at += 1;
                     self.skip_blanks();
                     if self.peek()? != b']' {
+                        self.weigh(VALUE_WEIGHT + LIST_WEIGHT)?;
                         open.push(OpenValue::List(Vec::new()));
                         deep_enough(&open)?;
                         continue;
@@ -83,6 +95,7 @@ impl Reader<'_> {
                     self.at += 1;
                     self.skip_blanks();
                     if self.peek()? != b'}' {
+                        self.weigh(VALUE_WEIGHT + OBJECT_WEIGHT)?;
                         let name = self.field_name()?;
                         open.push(OpenValue::Object(ObjectBuilder::default(), name));
                         deep_enough(&open)?;
@@ -93,6 +106,7 @@ impl Reader<'_> {
                 }
                 _ => self.scalar()?,
             };
+            self.weigh(value.weight())?;
             // The value ends every list and object of which it is the last part.
             loop {
                 let Some(container) = open.last_mut() else { return Ok(value) };
@@ -125,6 +139,11 @@ impl Reader<'_> {
         }
     }
 
+    fn weigh(&mut self, bytes: usize) -> Result<(), JsonFault> {
+        self.weight += bytes;
+        if self.weight > self.limit { Err(JsonFault::TooLarge(self.limit)) } else { Ok(()) }
+    }
+
     fn field_name(&mut self) -> Result<Arc<str>, JsonFault> {
         if self.peek()? != b'"' {
             return Err(JsonFault::Unexpected(self.at));
@@ -135,6 +154,7 @@ impl Reader<'_> {
             return Err(JsonFault::Unexpected(self.at));
         }
         self.at += 1;
+        self.weigh(FIELD_WEIGHT + name.len())?;
         Ok(name.into())
     }
 
@@ -399,6 +419,22 @@ mod tests {
             assert!(parse(text).is_err(), "{text:?}");
             assert!(!is_json(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_is_not_built() {
+        let zeros = format!("[{}0]", "0,".repeat(999));
+        let weight = parse(&zeros).unwrap().weight();
+        assert!(parse_within(&zeros, weight).is_ok());
+        assert_eq!(parse_within(&zeros, weight / 2), Err(JsonFault::TooLarge(weight / 2)));
+        for part in ["[]", "{}", "\"\"", "[[0]]", "{\"a\":{\"b\":1}}"] {
+            let many = format!("[{}{part}]", format!("{part},").repeat(999));
+            let weight = parse(&many).unwrap().weight();
+            assert!(parse_within(&many, weight).is_ok(), "{part}");
+            assert_eq!(parse_within(&many, weight - 1), Err(JsonFault::TooLarge(weight - 1)), "{part}");
+        }
+        // What stands behind the place where it is too large is not looked at.
+        assert_eq!(parse_within("[0,0,0,nonsense", 40), Err(JsonFault::TooLarge(40)));
     }
 
     #[test]

@@ -10,9 +10,9 @@ use indexmap::IndexMap;
 use super::value::SkillValue;
 
 /// A field costs this much beside its name and its value.
-const FIELD_WEIGHT: usize = 80;
+pub(super) const FIELD_WEIGHT: usize = 80;
 /// An object costs this much beside its fields.
-const OBJECT_WEIGHT: usize = 112;
+pub(super) const OBJECT_WEIGHT: usize = 112;
 
 #[derive(Clone, Debug, Default)]
 pub struct SkillObject {

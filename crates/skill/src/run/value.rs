@@ -15,11 +15,11 @@ use super::number::{number_text, write_number};
 use super::object::SkillObject;
 
 /// A value costs this much beside what it holds.
-const VALUE_WEIGHT: usize = 16;
+pub(super) const VALUE_WEIGHT: usize = 16;
 /// A text costs this much beside its bytes: two allocations, the counters of what shares it, and its length.
 const TEXT_WEIGHT: usize = 72;
 /// A list costs this much beside its items.
-const LIST_WEIGHT: usize = 80;
+pub(super) const LIST_WEIGHT: usize = 80;
 
 #[derive(Clone, Debug)]
 pub enum SkillValue {
@@ -89,6 +89,11 @@ impl SkillValue {
     /// Reads JSON text.
     pub fn from_json(text: &str) -> Result<Self, json_text::JsonFault> {
         json_text::parse(text)
+    }
+
+    /// Reads JSON text whose value weighs at most so many bytes.
+    pub fn from_json_within(text: &str, limit: usize) -> Result<Self, json_text::JsonFault> {
+        json_text::parse_within(text, limit)
     }
 
     /// Writes compact JSON text.

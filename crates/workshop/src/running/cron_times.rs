@@ -9,22 +9,24 @@ use skill::{CivilMinute, CronFields};
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60;
-/// How far ahead a match is looked for: eight years hold every date that exists.
-const DAYS_AHEAD: i64 = 8 * 366;
+/// How far ahead a match is looked for: 29 February falls on each day of the week once in 40 years.
+const DAYS_AHEAD: i64 = 41 * 366;
 
-/// The first minute after `after` that matches. `None` if there is none within eight years.
+/// The first minute after `after` that matches. `None` if no minute ever does.
 pub fn next_minute(fields: &CronFields, after: Moment) -> Option<Moment> {
+    if !fields.can_match() {
+        return None;
+    }
     let first = after.millis().div_euclid(MINUTE) + 1;
     let first_day = first.div_euclid(DAY);
     for day in first_day..first_day + DAYS_AHEAD {
-        let date = civil_date(day);
+        if !fields.matches_date(civil_date(day)) {
+            continue;
+        }
         let begin = if day == first_day { first.rem_euclid(DAY) } else { 0 };
-        let at = |minute: i64| CivilMinute {
-            minute: u8::try_from(minute % 60).unwrap_or_default(),
-            hour: u8::try_from(minute / 60).unwrap_or_default(),
-            ..date
-        };
-        if let Some(minute) = (begin..DAY).find(|minute| fields.matches(at(*minute))) {
+        let small = |number: i64| u8::try_from(number).unwrap_or_default();
+        if let Some((hour, minute)) = fields.first_time(small(begin / 60), small(begin % 60)) {
+            let minute = i64::from(hour) * 60 + i64::from(minute);
             return Some(Moment::from_millis((day * DAY + minute) * MINUTE));
         }
     }
@@ -77,6 +79,7 @@ mod tests {
         assert!(found("30 2 29 2 *").starts_with("2028-02-29T02:30:00"), "{}", found("30 2 29 2 *"));
         assert!(found("59 23 31 12 *").starts_with("2026-12-31T23:59:00"));
         assert_eq!(next("0 0 31 2 *", start), None);
+        assert!(found("0 0 29 2 1").starts_with("2044-02-29T00:00:00"), "{}", found("0 0 29 2 1"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use posthouse_wire::RunId;
 use serde_json::{Map, Value, json};
 
 use super::skill_runner::SkillRunner;
-use super::triggers::EventOutcome;
+use super::trigger_events::EventOutcome;
 use crate::routes::{HttpAnswer, answered, unavailable};
 
 const PAGE: PageSize = PageSize { default: 50, largest: 200 };
@@ -135,7 +135,7 @@ async fn find(
 }
 
 /// The caller whose runs alone are visible. `None` if all of the tenant are.
-fn own_runs(by: &Caller) -> Option<String> {
+pub fn own_runs(by: &Caller) -> Option<String> {
     by.agent.as_ref().map(|_| by.client.to_string())
 }
 

@@ -1,19 +1,22 @@
 //! The outside world of one run: time, tools, commands, files, agents, stored skills and secrets.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger::SkillRuns;
 use posthouse_time::Instant;
-use posthouse_wire::{DispatchId, RunId};
+use posthouse_wire::{DispatchId, RunId, TenantId};
 use skill::{
     AgentDelivery, ApprovalVerdict, CommandRequest, DeliveryOrigin, ErrorClass, ExchangeAnswer, FileEncoding,
-    FileFault, HostFault, LoadedSkill, SecretText, SkillHost, SkillObject, SkillValue, ToolConnector,
-    ToolRequest, VarRequirement,
+    FileFault, HostFault, LoadedSkill, RunMemory, SecretText, SkillHost, SkillObject, SkillValue,
+    ToolConnector, ToolRequest, VarRequirement,
 };
+use tokio::sync::OnceCell;
 
 use super::agent_messages::AgentMessages;
+use super::first_effect::FirstEffect;
+use super::repeatable::READING_TOOLS;
 use super::run_resources::RunResources;
 use super::run_skills::RunSkills;
 use crate::data_stores::DataBridge;
@@ -24,6 +27,10 @@ pub struct RunHost {
     pub(super) skills: RunSkills,
     pub(super) data: Option<DataBridge>,
     agents: Option<AgentMessages>,
+    /// The budget in which answers of tools count. A check has none.
+    memory: OnceLock<Arc<dyn RunMemory>>,
+    /// Only in a run that may be begun again after a crash.
+    first_effect: OnceLock<FirstEffect>,
     started: Instant,
 }
 
@@ -35,7 +42,8 @@ impl RunHost {
         agents: Option<AgentMessages>,
     ) -> Self {
         let started = resources.timepiece.instant();
-        Self { resources, skills, data, agents, started }
+        let (memory, first_effect) = Default::default();
+        Self { resources, skills, data, agents, memory, first_effect, started }
     }
 
     pub fn skills(&self) -> &RunSkills {
@@ -59,6 +67,27 @@ impl RunHost {
     pub(super) fn begins(&self, run: &RunId, records: &Arc<dyn SkillRuns>) {
         if let Some(agents) = &self.agents {
             agents.belong_to(run, records);
+        }
+    }
+
+    /// Names the budget of the run.
+    pub(super) fn uses_memory(&self, memory: &Arc<dyn RunMemory>) {
+        // A host serves one run.
+        let _ = self.memory.set(Arc::clone(memory));
+    }
+
+    /// Says that the run may be begun again after a crash, as long as it has no effect.
+    pub(super) fn is_repeatable(&self, tenant: &TenantId, run: &RunId, records: &Arc<dyn SkillRuns>) {
+        let (tenant, run, records) = (tenant.clone(), run.clone(), Arc::clone(records));
+        // A host serves one run.
+        let _ = self.first_effect.set(FirstEffect { tenant, run, records, noted: OnceCell::new() });
+    }
+
+    /// Called before everything that changes something outside of the run.
+    async fn before_effect(&self) -> Result<(), HostFault> {
+        match self.first_effect.get() {
+            Some(first) => first.note().await,
+            None => Ok(()),
         }
     }
 
@@ -98,7 +127,11 @@ impl SkillHost for RunHost {
 
     async fn call_tool(&self, request: ToolRequest) -> Result<SkillValue, HostFault> {
         if self.resources.tools.connector(&request.connector).is_some() {
-            return self.resources.tools.call(&request).await;
+            self.before_effect().await?;
+            return self.resources.tools.call(&request, self.memory.get().cloned()).await;
+        }
+        if !READING_TOOLS.contains(&&*request.connector) {
+            self.before_effect().await?;
         }
         match self.call_bridge(&request).await {
             Some(result) => result,
@@ -112,6 +145,7 @@ impl SkillHost for RunHost {
     async fn clean_up_tool(&self, _connector: &str, _within: Duration) {}
 
     async fn run_command(&self, command: CommandRequest) -> Result<String, HostFault> {
+        self.before_effect().await?;
         self.resources.commands.run(command).await
     }
 
@@ -120,6 +154,7 @@ impl SkillHost for RunHost {
     }
 
     async fn write_file(&self, path: &str, content: &str) -> Result<(), FileFault> {
+        self.before_effect().await.map_err(|fault| FileFault::Failed(fault.message))?;
         self.resources.files.write(path, content).await
     }
 
@@ -148,6 +183,7 @@ impl SkillHost for RunHost {
         agent: &str,
         message: &AgentDelivery,
     ) -> Result<SkillObject, HostFault> {
+        self.before_effect().await?;
         self.agents()?.deliver(connector, agent, message).await
     }
 
@@ -158,6 +194,7 @@ impl SkillHost for RunHost {
         context: Option<&str>,
         origin: &DeliveryOrigin,
     ) -> Result<SkillObject, HostFault> {
+        self.before_effect().await?;
         self.agents()?.wake(connector, agent, context, origin).await
     }
 
@@ -172,6 +209,7 @@ impl SkillHost for RunHost {
         message: &AgentDelivery,
         timeout: Duration,
     ) -> Result<ExchangeAnswer, HostFault> {
+        self.before_effect().await?;
         self.agents()?.exchange(connector, agent, message, timeout).await
     }
 

@@ -5,13 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{NewRun, StoredRun};
+use ledger::{BusyRuns, NewRun, StoredRun};
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 use skill::{RunTrigger, SkillObject, SkillValue};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use super::active_runs::ActiveRun;
 use super::runs::{RunOrder, RunText, Runs};
 use super::triggers::trigger_caller;
 use crate::fault::Fault;
@@ -52,19 +53,19 @@ impl RunQueue {
             // Registered before the look, so that no place is missed that becomes free in between.
             let mut freed = pin!(self.runs.slots().freed());
             freed.as_mut().enable();
-            let (mut busy, total) = self.busy();
+            let (mut tenants, total) = self.busy();
             let full = self.runs.slots().full();
             let some_wait_for_a_place = full.as_ref().is_none_or(|full| !full.is_empty());
             let next = match full {
                 Some(full) if total < AT_ONCE => {
-                    busy.extend(full);
-                    self.runs.records().next_run(&last, &busy).await?
+                    tenants.extend(full);
+                    self.runs.claim(&last, &BusyRuns { tenants, ..BusyRuns::default() }).await?
                 }
                 _ => None,
             };
-            if let Some(next) = next {
+            if let Some((next, run)) = next {
                 last = next.run.tenant.clone();
-                self.begin(next);
+                self.begin(next, run);
                 continue;
             }
             tokio::select! {
@@ -90,14 +91,14 @@ impl RunQueue {
         (busy.map(|(tenant, _)| tenant.clone()).collect(), counts.values().sum())
     }
 
-    fn begin(self: &Arc<Self>, stored: StoredRun) {
+    fn begin(self: &Arc<Self>, stored: StoredRun, run: ActiveRun) {
         let tenant = stored.run.tenant.clone();
         *self.counts.lock().entry(tenant.clone()).or_default() += 1;
         let queue = Arc::clone(self);
         self.tasks.spawn(async move {
             let skill = stored.run.skill.clone();
             let by = trigger_caller(&tenant, stored.run.trigger_id.as_deref().unwrap_or_default());
-            match queue.runs.execute(&by, order(stored)).await {
+            match queue.runs.execute_active(&by, order(stored), run).await {
                 Ok(report) => {
                     tracing::info!(%tenant, skill, state = report.state.word(), "a triggered skill ran")
                 }
@@ -139,6 +140,5 @@ fn order(stored: StoredRun) -> RunOrder {
         },
         variables,
         caller_agent: None,
-        queued: Some(run.id),
     }
 }

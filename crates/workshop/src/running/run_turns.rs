@@ -35,10 +35,11 @@ impl Runs {
 
     /// Whether a stored skill may be run again after a crash. One that cannot be read now may not.
     pub async fn is_repeatable(&self, by: &Caller, skill: &str) -> Result<bool, Fault> {
+        let setup = self.resources().of(&by.tenant).await?;
         let (skills, by, skill) = (Arc::clone(self.workshop().skills()), by.clone(), skill.to_owned());
         let tenant = by.tenant.clone();
-        let looked = self.0.threads.run(&tenant, async move { is_repeatable(&skills, &by, &skill).await });
-        looked.await.unwrap_or(Ok(false))
+        let look = async move { is_repeatable(&skills, &setup.resources, &by, &skill).await };
+        self.0.threads.run(&tenant, look).await.unwrap_or(Ok(false))
     }
 
     /// The places of running skills.

@@ -4,26 +4,23 @@
 //! - A text that was given, and not stored, has effects only if its caller could have approved it.
 //! - Every run has a record before it begins. It ends with the outcome, or as interrupted.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use ledger::{EndedRun, NewRun, RunState, SkillRuns};
-use parking_lot::Mutex;
+use ledger::{BusyRuns, NewRun, RunState, SkillRuns, StoredRun};
 use post::{Caller, Post};
 use posthouse_time::Timepiece;
 use posthouse_wire::{RunId, TenantId};
 use serde_json::Value;
-use skill::{
-    ErrorClass, PreparedSkill, RunContext, RunError, RunTrigger, SkillObject, SkillOutcome, SkillValue,
-    run_skill,
-};
+use skill::{ErrorClass, PreparedSkill, RunContext, RunTrigger, SkillObject, SkillValue, run_skill};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::active_runs::{ActiveRun, ActiveRuns, QueuedRun};
 use super::admission::AdmittedSkill;
 use super::agent_messages::AgentMessages;
 use super::memory_budget::MemoryBudget;
 use super::run_host::RunHost;
-use super::run_report::{self, RecordedRun, RefusedName, RunRefusal};
+use super::run_report::{RefusedName, RunRefusal};
 use super::run_skills::RunSkills;
 use super::run_slots::RunSlots;
 use super::run_turns::{runs_at_once, too_many_runs};
@@ -50,9 +47,10 @@ pub(super) struct RunsInner {
     pub(super) slots: RunSlots,
     pub(super) threads: Arc<SkillThreads>,
     memory: MemoryBudget,
-    /// Runs that can be cancelled.
-    running: Mutex<HashMap<RunId, (TenantId, CancellationToken)>>,
-    closing: CancellationToken,
+    pub(super) active: ActiveRuns,
+    /// Held while a queued run is taken, so that a cancellation finds each run either in the queue or under way.
+    pub(super) claims: Mutex<()>,
+    pub(super) closing: CancellationToken,
 }
 
 /// What is to run, and for whom.
@@ -65,8 +63,6 @@ pub struct RunOrder {
     pub variables: Vec<(Arc<str>, SkillValue)>,
     /// The agent that asked for it, for messages of the skill.
     pub caller_agent: Option<String>,
-    /// The record of a run that waited. `None`: the run gets a new one.
-    pub queued: Option<RunId>,
 }
 
 /// The skill of a run.
@@ -96,7 +92,8 @@ impl Runs {
             memory: MemoryBudget::new(of_a_tenant, of_the_server),
             slots: RunSlots::default(),
             threads,
-            running: Mutex::default(),
+            active: ActiveRuns::default(),
+            claims: Mutex::default(),
             closing: CancellationToken::new(),
         }))
     }
@@ -156,25 +153,69 @@ impl Runs {
 
     /// Runs a skill to its end. The report is returned after the record was stored.
     pub async fn execute(&self, by: &Caller, order: RunOrder) -> Result<RunReport, Fault> {
+        let id = RunId::mint(self.timepiece().now().millis());
+        let run = self.0.active.add(&by.tenant, id, self.0.closing.child_token(), None);
+        self.execute_active(by, order, run).await
+    }
+
+    /// Takes the next run from the queue. From then on it can be cancelled as one that is under way.
+    pub(super) async fn claim(
+        &self,
+        after: &TenantId,
+        busy: &BusyRuns,
+    ) -> Result<Option<(StoredRun, ActiveRun)>, Fault> {
+        let _claims = self.0.claims.lock().await;
+        let next = self.records().next_run(after, busy).await?;
+        Ok(next.map(|stored| {
+            let queued = Some(QueuedRun { is_repeatable: stored.run.repeatable });
+            let token = self.0.closing.child_token();
+            let run = self.0.active.add(&stored.run.tenant, stored.run.id.clone(), token, queued);
+            (stored, run)
+        }))
+    }
+
+    /// Runs a skill to its end, in the run that is already listed as under way.
+    pub(super) async fn execute_active(
+        &self,
+        by: &Caller,
+        order: RunOrder,
+        run: ActiveRun,
+    ) -> Result<RunReport, Fault> {
+        let run = Arc::new(run);
+        let report = self.execute_in_place(by, order, &run).await;
+        // At shutdown the record stays as it is, and the next start decides what becomes of the run.
+        if report.is_err() && !self.0.closing.is_cancelled() {
+            self.break_off(by, &run).await;
+        }
+        report
+    }
+
+    async fn execute_in_place(
+        &self,
+        by: &Caller,
+        order: RunOrder,
+        run: &Arc<ActiveRun>,
+    ) -> Result<RunReport, Fault> {
         let setup = self.resources().of(&by.tenant).await?;
-        let (queued, is_mechanical) = (order.queued.clone(), order.is_mechanical);
+        let is_mechanical = order.is_mechanical;
         let slot = match self.slot(&by.tenant, &setup) {
             Some(slot) => slot,
             // Its event or time was accepted, so it waits.
-            None if queued.is_some() => tokio::select! {
+            None if run.queued.is_some() => tokio::select! {
+                biased;
+                () = run.cancelled.cancelled() => return self.stop(by, &order, run).await,
                 slot = self.0.slots.wait_for(&by.tenant, runs_at_once(&setup)) => slot,
-                () = self.0.closing.cancelled() => return Err(Fault::Io("the server is shutting down".to_owned())),
             },
-            None => return self.refuse(by, queued, is_mechanical, too_many_runs()).await,
+            None => return self.refuse(by, run, is_mechanical, too_many_runs()).await,
         };
-        let (runs, caller) = (self.clone(), by.clone());
+        let (runs, caller, active) = (self.clone(), by.clone(), Arc::clone(run));
         let work = async move {
             let _slot = slot;
-            runs.execute_in_turn(&caller, order, &setup).await
+            runs.execute_in_turn(&caller, order, &setup, &active).await
         };
         match self.0.threads.run(&by.tenant, work).await {
             Ok(report) => report,
-            Err(NoTurn::Full) => self.refuse(by, queued, is_mechanical, too_many_runs()).await,
+            Err(NoTurn::Full) => self.refuse(by, run, is_mechanical, too_many_runs()).await,
             Err(NoTurn::Broken) => Err(Fault::Io("a run of a skill broke off".to_owned())),
         }
     }
@@ -184,39 +225,56 @@ impl Runs {
         by: &Caller,
         order: RunOrder,
         setup: &TenantRunSetup,
+        run: &ActiveRun,
     ) -> Result<RunReport, Fault> {
-        let refuse = |refusal| self.refuse(by, order.queued.clone(), order.is_mechanical, refusal);
-        let admitted = match self.admit(by, &order, setup).await? {
-            Ok(admitted) => admitted,
-            Err(refusal) => return refuse(refusal).await,
+        // Stores outside of the server can take long, so it can be cancelled here too.
+        let prepared = tokio::select! {
+            biased;
+            () = run.cancelled.cancelled() => return self.stop(by, &order, run).await,
+            prepared = self.prepare(by, &order, setup) => prepared?,
         };
-        let prepared = PreparedSkill::new(&admitted.host, Arc::clone(&admitted.tree), &order.inputs).await;
-        let prepared = match prepared {
+        let (admitted, prepared) = match prepared {
             Ok(prepared) => prepared,
-            Err(thrown) => {
-                self.log_refused(by, &admitted.host).await?;
-                let name = admitted.refused_name(&order);
-                return refuse(RunRefusal::of(&thrown, name)).await;
+            Err(refusal) => return self.refuse(by, run, order.is_mechanical, refusal).await,
+        };
+        match run.queued {
+            None => self.begin(by, &order, &admitted, &run.id).await?,
+            Some(QueuedRun { is_repeatable: true }) => {
+                admitted.host.is_repeatable(&by.tenant, &run.id, self.records());
             }
-        };
-        let id = match &order.queued {
-            Some(id) => id.clone(),
-            None => self.begin(by, &order, &admitted).await?,
-        };
-        admitted.host.begins(&id, self.records());
-        let token = self.0.closing.child_token();
-        self.0.running.lock().insert(id.clone(), (by.tenant.clone(), token.clone()));
-        let running = RunningEntry { runs: self, id: &id };
+            Some(QueuedRun { is_repeatable: false }) => {}
+        }
+        admitted.host.begins(&run.id, self.records());
         let context = self.context(by, &order, &admitted, setup);
         let ended = tokio::select! {
             biased;
-            () = token.cancelled() => None,
+            () = run.cancelled.cancelled() => None,
             outcome = run_skill(&admitted.host, &prepared, &context) => Some(outcome),
         };
-        drop(running);
-        let report = self.finish(by, &order, &admitted, &id, ended).await?;
+        let report = self.finish(by, &order, &admitted, run, ended).await?;
         self.log_refused(by, &admitted.host).await?;
         Ok(report)
+    }
+
+    /// Everything before the first operation: the skill may run, its variables have values, and what it inlines is there.
+    async fn prepare(
+        &self,
+        by: &Caller,
+        order: &RunOrder,
+        setup: &TenantRunSetup,
+    ) -> Result<Result<(AdmittedSkill, PreparedSkill), RunRefusal>, Fault> {
+        let admitted = match self.admit(by, order, setup).await? {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let prepared = PreparedSkill::new(&admitted.host, Arc::clone(&admitted.tree), &order.inputs).await;
+        match prepared {
+            Ok(prepared) => Ok(Ok((admitted, prepared))),
+            Err(thrown) => {
+                self.log_refused(by, &admitted.host).await?;
+                Ok(Err(RunRefusal::of(&thrown, admitted.refused_name(order))))
+            }
+        }
     }
 
     fn context(
@@ -228,7 +286,9 @@ impl Runs {
     ) -> RunContext {
         let mut policy = setup.settings.policy();
         policy.is_secured = admitted.is_secured;
-        policy.memory = Some(self.0.memory.of(&by.tenant));
+        let memory = self.0.memory.of(&by.tenant);
+        admitted.host.uses_memory(&memory);
+        policy.memory = Some(memory);
         let trigger_id = order.trigger.trigger_id.as_deref().map(str::to_owned);
         let trigger_id =
             trigger_id.unwrap_or_else(|| format!("{}:{}", order.trigger.source, order.trigger.name));
@@ -247,9 +307,13 @@ impl Runs {
     }
 
     /// Stores that a run begins.
-    async fn begin(&self, by: &Caller, order: &RunOrder, admitted: &AdmittedSkill) -> Result<RunId, Fault> {
-        let now = self.timepiece().now();
-        let id = RunId::mint(now.millis());
+    async fn begin(
+        &self,
+        by: &Caller,
+        order: &RunOrder,
+        admitted: &AdmittedSkill,
+        id: &RunId,
+    ) -> Result<(), Fault> {
         let run = NewRun {
             id: id.clone(),
             tenant: by.tenant.clone(),
@@ -259,86 +323,11 @@ impl Runs {
             trigger_name: order.trigger.name.to_string(),
             trigger_id: order.trigger.trigger_id.as_deref().map(str::to_owned),
             caller: by.client.to_string(),
-            fired: now,
+            fired: self.timepiece().now(),
             inputs: None,
             repeatable: false,
         };
-        self.records().begin_run(run).await?;
-        Ok(id)
-    }
-
-    async fn finish(
-        &self,
-        by: &Caller,
-        order: &RunOrder,
-        admitted: &AdmittedSkill,
-        id: &RunId,
-        ended: Option<Result<SkillOutcome, RunError>>,
-    ) -> Result<RunReport, Fault> {
-        let now = self.timepiece().now();
-        let sent = admitted.host.sent();
-        let (state, error, record, envelope) = match ended {
-            Some(Ok(outcome)) => {
-                let recorded = RecordedRun {
-                    id,
-                    skill_name: &admitted.name,
-                    version: admitted.version.as_deref(),
-                    trigger: &order.trigger,
-                    owner: admitted.owner.clone(),
-                    completed_at_ms: now.millis(),
-                    sent: &sent,
-                };
-                let record = run_report::record(&recorded, &outcome);
-                let envelope = run_report::envelope(&outcome, &admitted.tree, order.is_mechanical);
-                let error = run_report::first_error(&outcome);
-                let state = if error.is_some() { RunState::Failed } else { RunState::Succeeded };
-                (state, error, Some(record), envelope)
-            }
-            Some(Err(thrown)) => {
-                let refusal = RunRefusal::of(&thrown, admitted.refused_name(order));
-                (RunState::Failed, Some(refusal.error()), None, refusal.envelope(order.is_mechanical))
-            }
-            None => {
-                let is_closing = self.0.closing.is_cancelled();
-                let (state, why) = match is_closing {
-                    true => (RunState::Interrupted, "the server stopped during the run"),
-                    false => (RunState::Cancelled, "the run was cancelled"),
-                };
-                let class: Arc<str> = "RunCancelledError".into();
-                let name = RefusedName::Known(admitted.name.clone());
-                let refusal = RunRefusal { class, message: why.to_owned(), skill_name: name };
-                (state, Some(why.to_owned()), None, refusal.envelope(order.is_mechanical))
-            }
-        };
-        // A run that waited and may be repeated keeps its state at shutdown, so that it is begun again.
-        if state != RunState::Interrupted || order.queued.is_none() {
-            let version = admitted.version.clone();
-            let end = EndedRun { state, version, ended: now, error, record };
-            self.records().end_run(&by.tenant, id, end).await?;
-        }
-        Ok(RunReport { id: Some(id.clone()), envelope, state })
-    }
-
-    /// The report of a run that did not begin. One that waited ends as failed.
-    async fn refuse(
-        &self,
-        by: &Caller,
-        queued: Option<RunId>,
-        is_mechanical: bool,
-        refusal: RunRefusal,
-    ) -> Result<RunReport, Fault> {
-        if let Some(id) = &queued {
-            let end = EndedRun {
-                state: RunState::Failed,
-                version: None,
-                ended: self.timepiece().now(),
-                error: Some(refusal.error()),
-                record: None,
-            };
-            self.records().end_run(&by.tenant, id, end).await?;
-        }
-        let envelope = refusal.envelope(is_mechanical);
-        Ok(RunReport { id: None, envelope, state: RunState::Failed })
+        Ok(self.records().begin_run(run).await?)
     }
 
     /// Records the skills that were refused in the audit log.
@@ -347,28 +336,5 @@ impl Runs {
             self.workshop().skills().log_refused_run(by, &refused.name, &refused.reason).await?;
         }
         Ok(())
-    }
-
-    /// Cancels a run of a tenant. A running one stops at once, and its commands are killed. False if there is no such
-    /// run that waits or runs.
-    pub async fn cancel(&self, tenant: &TenantId, id: &RunId) -> Result<bool, Fault> {
-        let running = self.0.running.lock().get(id).filter(|(owner, _)| owner == tenant).cloned();
-        if let Some((_, token)) = running {
-            token.cancel();
-            return Ok(true);
-        }
-        Ok(self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await?)
-    }
-}
-
-/// Removes a run from the list of running ones, also if its future is dropped.
-struct RunningEntry<'r> {
-    runs: &'r Runs,
-    id: &'r RunId,
-}
-
-impl Drop for RunningEntry<'_> {
-    fn drop(&mut self) {
-        self.runs.0.running.lock().remove(self.id);
     }
 }

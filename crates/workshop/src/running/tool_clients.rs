@@ -5,6 +5,7 @@ mod mcp_message;
 mod settings;
 mod stdio_client;
 mod stdio_frames;
+mod tool_answer;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use errand::Errand;
 use posthouse_time::Timepiece;
 use serde_json::Value;
 use skill::check::{ConnectorFacts, ToolSchema};
-use skill::{ErrorClass, HostFault, SkillValue, ToolConnector, ToolRequest};
+use skill::{ErrorClass, HostFault, RunMemory, SkillValue, ToolConnector, ToolRequest};
 
 use self::http_client::HttpToolClient;
 use self::settings::{HttpToolSettings, StdioToolSettings};
@@ -26,8 +27,8 @@ use super::connectors_file::{ConnectorClass, FileConnector};
 const LARGEST_MESSAGE: usize = 20 * 1024 * 1024;
 /// How long lint waits for the tool list of a connector.
 const LISTING: Duration = Duration::from_secs(2);
-/// The class of a tool's own failure, as the reference runtime names it.
-const TOOL_FAILED: &str = "RemoteMcpDispatchError";
+/// Largest tool list, as JSON. A longer one is not read.
+const LARGEST_LIST: usize = 1024 * 1024;
 /// Shorter values of a configuration are not removed from error texts: they occur in other words too.
 const SHORTEST_REDACTED: usize = 6;
 
@@ -101,8 +102,13 @@ impl ToolClients {
         all
     }
 
-    /// Calls a tool. A tool that is not allowed is refused here too, because a bare call is not checked before.
-    pub async fn call(&self, request: &ToolRequest) -> Result<SkillValue, HostFault> {
+    /// Calls a tool. A tool that is not allowed is refused here too, because a bare call is not checked before. The answer
+    /// counts in `memory` until it is a value.
+    pub async fn call(
+        &self,
+        request: &ToolRequest,
+        memory: Option<Arc<dyn RunMemory>>,
+    ) -> Result<SkillValue, HostFault> {
         let Some(client) = self.clients.get(&*request.connector) else {
             return Err(HostFault::new(ErrorClass::ConnectorNotFound, "the connector is gone"));
         };
@@ -116,10 +122,11 @@ impl ToolClients {
             return Err(HostFault::new(ErrorClass::OpError, message));
         }
         let called = match &client.transport {
-            ToolTransport::Http(http) => http.call(request).await,
-            ToolTransport::Stdio(stdio) => stdio.call(request).await,
+            ToolTransport::Http(http) => http.call(request, memory).await,
+            ToolTransport::Stdio(stdio) => stdio.call(request, memory).await,
         };
-        called.and_then(read_result).map_err(|fault| client.redact(fault))
+        let what = format!("tool {}", request.tool);
+        called.and_then(|answer| answer.value(&what)).map_err(|fault| client.redact(fault))
     }
 
     /// What lint may know about the connectors: their tools are asked for, all at once and not for long.
@@ -136,10 +143,14 @@ impl ToolClients {
 
 impl ToolClient {
     async fn list_tools(&self) -> Result<Value, HostFault> {
-        match &self.transport {
+        let listed = match &self.transport {
             ToolTransport::Http(http) => http.list_tools().await,
             ToolTransport::Stdio(stdio) => stdio.list_tools().await,
-        }
+        };
+        let listed = listed?.message.result("tools/list")?;
+        let read = Some(listed.get()).filter(|text| text.len() <= LARGEST_LIST);
+        read.and_then(|text| serde_json::from_str(text).ok())
+            .ok_or_else(|| HostFault::plain("tools/list: the answer is too large"))
     }
 
     /// Removes values of the configuration from an error text: a server may repeat the header that it refused.
@@ -151,17 +162,6 @@ impl ToolClient {
         }
         fault
     }
-}
-
-/// The result of a call as a value of the language. A result that says it is an error is one.
-fn read_result(result: Value) -> Result<SkillValue, HostFault> {
-    if result.get("isError") == Some(&Value::Bool(true)) {
-        let text = result["content"].as_array().and_then(|content| content.first()?.get("text")?.as_str());
-        let text = text.map_or_else(|| "the tool failed and gave no text".to_owned(), str::to_owned);
-        return Err(HostFault::new(ErrorClass::Other(TOOL_FAILED.into()), text));
-    }
-    SkillValue::from_json(&result.to_string())
-        .map_err(|fault| HostFault::plain(format!("the answer of the tool cannot be read: {fault}")))
 }
 
 /// Values of headers and of the environment, with the parts behind a scheme such as `Bearer`.

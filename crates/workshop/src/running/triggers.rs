@@ -10,55 +10,43 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use clock::{Alarm, Alarms, FireOutcome, FireTarget};
+use clock::{Alarms, FireOutcome, FireTarget};
 use ledger::{Arm, NewRun, NewTrigger, SkillTriggers, TriggerRecord};
 use post::Caller;
 use posthouse_time::Moment;
 use posthouse_wire::cron::Fired;
 use posthouse_wire::{ClientId, RunId, TenantId};
-use serde_json::{Map, Value};
 use skill::{CronFields, SkillHeader, Status};
 
-use super::cron_times::{jitter_of, next_minute};
 use super::run_queue::RunQueue;
 use super::run_settings::MissedRuns;
 use super::runs::Runs;
+use super::trigger_alarms::{TARGET, TriggerAlarms};
 use crate::fault::Fault;
 use crate::skill_filter::SkillFilter;
 use crate::skill_meta::TriggerSummary;
 use crate::store_refusal::{RefusalReason, StoreRefusal};
 
-/// The name under which triggers are registered in the clock.
-const TARGET: &str = "skill_triggers";
 /// A scheduled run that is later than this was missed.
 const GRACE: Duration = Duration::from_secs(5 * 60);
-/// Largest parameters of an event, as JSON.
-const PARAMS_BYTES: usize = 256 * 1024;
 const SKILLS_PER_PAGE: usize = 1000;
 
 /// Triggers of all tenants.
 pub struct Triggers {
-    records: Arc<dyn SkillTriggers>,
-    alarms: Alarms,
-    runs: Runs,
+    pub(super) records: Arc<dyn SkillTriggers>,
+    alarms: TriggerAlarms,
+    pub(super) runs: Runs,
     queue: Arc<RunQueue>,
 }
 
-/// What became of an event.
+/// What became of a trigger that was to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventOutcome {
-    Queued(RunId),
-    /// No skill of the tenant has a trigger for it.
-    Unknown,
-    /// The parameters are not exactly the variables of the skill.
-    Mismatch {
-        declared: Vec<String>,
-        missing: Vec<String>,
-        extra: Vec<String>,
-    },
-    TooLarge,
-    /// The tenant has too many runs that wait.
-    QueueFull,
+pub enum RegisterOutcome {
+    Added(TriggerRecord),
+    /// Its cron expression cannot be read, or no date matches it.
+    NeverFires,
+    /// The tenant has too many triggers or alarms.
+    TooMany,
 }
 
 /// The caller of a run that a trigger starts.
@@ -75,12 +63,13 @@ impl Triggers {
         runs: Runs,
         queue: Arc<RunQueue>,
     ) -> Arc<Self> {
+        let alarms = TriggerAlarms::new(alarms, Arc::clone(runs.resources()));
         let triggers = Arc::new(Self { records, alarms, runs, queue });
-        triggers.alarms.register(TARGET, Arc::new(TriggerTarget(Arc::downgrade(&triggers))));
+        triggers.alarms.register(Arc::new(TriggerTarget(Arc::downgrade(&triggers))));
         triggers
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.runs.timepiece().now()
     }
 
@@ -89,7 +78,7 @@ impl Triggers {
         for tenant in self.records.tenants_with_cron().await? {
             let (triggers, _) = self.records.triggers(&tenant).await?;
             for trigger in &triggers {
-                self.set_alarm(&tenant, trigger, self.now()).await?;
+                self.alarms.set(&tenant, trigger, self.now()).await?;
             }
         }
         Ok(())
@@ -142,14 +131,18 @@ impl Triggers {
                 self.records.follow_skills(tenant, declared, &version, self.now()).await?
             }
         };
-        let known: HashSet<i64> = known.iter().map(|known| known.number).collect();
-        for trigger in all.iter().filter(|trigger| !known.contains(&trigger.number)) {
-            self.set_alarm(tenant, trigger, since).await?;
+        let numbers = |of: &[TriggerRecord]| -> HashSet<i64> { of.iter().map(|of| of.number).collect() };
+        let (before, now) = (numbers(&known), numbers(&all));
+        for gone in before.difference(&now) {
+            self.alarms.unset(tenant, *gone).await?;
+        }
+        for trigger in all.iter().filter(|trigger| !before.contains(&trigger.number)) {
+            self.alarms.set(tenant, trigger, since).await?;
         }
         Ok(Ok(all))
     }
 
-    /// Adds a trigger that no header declares. `None` if the tenant has too many.
+    /// Adds a trigger that no header declares.
     pub async fn register(
         &self,
         tenant: &TenantId,
@@ -157,7 +150,10 @@ impl Triggers {
         source: &str,
         name: &str,
         expires: Option<Moment>,
-    ) -> Result<Result<Option<TriggerRecord>, StoreRefusal>, Fault> {
+    ) -> Result<Result<RegisterOutcome, StoreRefusal>, Fault> {
+        if source == "cron" && !CronFields::read(name).is_some_and(|fields| fields.can_match()) {
+            return Ok(Ok(RegisterOutcome::NeverFires));
+        }
         let by = trigger_caller(tenant, "register");
         if let Err(refusal) = self.list(tenant).await? {
             return Ok(Err(refusal));
@@ -169,16 +165,23 @@ impl Triggers {
         let vars =
             SkillHeader::parse(&loaded.source).vars.into_iter().map(|var| var.name).collect::<Vec<_>>();
         let new = NewTrigger { expires, ..new_trigger(skill, source, name, &vars, false) };
-        let added = self.records.add_trigger(tenant, new, self.now()).await?;
-        if let Some(added) = &added {
-            self.set_alarm(tenant, added, self.now()).await?;
+        let Some(added) = self.records.add_trigger(tenant, new, self.now()).await? else {
+            return Ok(Ok(RegisterOutcome::TooMany));
+        };
+        if !self.alarms.set(tenant, &added, self.now()).await? {
+            self.records.remove_trigger(tenant, added.number).await?;
+            return Ok(Ok(RegisterOutcome::TooMany));
         }
-        Ok(Ok(added))
+        Ok(Ok(RegisterOutcome::Added(added)))
     }
 
     /// False if there is no such trigger.
     pub async fn remove(&self, tenant: &TenantId, number: i64) -> Result<bool, Fault> {
-        Ok(self.records.remove_trigger(tenant, number).await?)
+        let removed = self.records.remove_trigger(tenant, number).await?;
+        if removed {
+            self.alarms.unset(tenant, number).await?;
+        }
+        Ok(removed)
     }
 
     pub async fn enable(
@@ -188,51 +191,16 @@ impl Triggers {
         enabled: bool,
     ) -> Result<Option<TriggerRecord>, Fault> {
         let changed = self.records.enable_trigger(tenant, number, enabled).await?;
-        if let Some(changed) = changed.as_ref().filter(|changed| changed.enabled) {
-            self.set_alarm(tenant, changed, self.now()).await?;
+        match &changed {
+            Some(changed) if changed.enabled => drop(self.alarms.set(tenant, changed, self.now()).await?),
+            Some(changed) => self.alarms.unset(tenant, changed.number).await?,
+            None => {}
         }
         Ok(changed)
     }
 
-    /// Queues the run of the skill that waits for an event.
-    pub async fn event(
-        &self,
-        tenant: &TenantId,
-        name: &str,
-        params: Map<String, Value>,
-    ) -> Result<Result<EventOutcome, StoreRefusal>, Fault> {
-        let triggers = match self.list(tenant).await? {
-            Ok(triggers) => triggers,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let (name, now) = (name.to_lowercase(), self.now());
-        let found = triggers.into_iter().find(|found| {
-            found.enabled
-                && found.trigger.source == "event"
-                && found.trigger.name == name
-                && found.trigger.expires.is_none_or(|expires| now < expires)
-        });
-        let Some(found) = found else { return Ok(Ok(EventOutcome::Unknown)) };
-        let declared = found.trigger.params.clone().unwrap_or_default();
-        let missing: Vec<String> =
-            declared.iter().filter(|name| !params.contains_key(*name)).cloned().collect();
-        let extra: Vec<String> = params.keys().filter(|name| !declared.contains(name)).cloned().collect();
-        if !missing.is_empty() || !extra.is_empty() {
-            return Ok(Ok(EventOutcome::Mismatch { declared, missing, extra }));
-        }
-        let inputs = Value::Object(params).to_string();
-        if inputs.len() > PARAMS_BYTES {
-            return Ok(Ok(EventOutcome::TooLarge));
-        }
-        let id = RunId::mint(now.millis());
-        Ok(Ok(match self.queue_run(tenant, &found, id.clone(), now, Some(inputs)).await? {
-            true => EventOutcome::Queued(id),
-            false => EventOutcome::QueueFull,
-        }))
-    }
-
     /// Stores a run that waits. False if the tenant has too many.
-    async fn queue_run(
+    pub(super) async fn queue_run(
         &self,
         tenant: &TenantId,
         of: &TriggerRecord,
@@ -258,30 +226,6 @@ impl Triggers {
         self.queue.add(run).await
     }
 
-    /// Sets the alarm of a cron trigger for its next time after `after`.
-    async fn set_alarm(&self, tenant: &TenantId, of: &TriggerRecord, after: Moment) -> Result<(), Fault> {
-        if of.trigger.source != "cron" || !of.enabled {
-            return Ok(());
-        }
-        let next = CronFields::read(&of.trigger.name).and_then(|fields| next_minute(&fields, after));
-        let Some(at) = next.filter(|at| of.trigger.expires.is_none_or(|expires| *at < expires)) else {
-            return Ok(());
-        };
-        // Each time has an alarm of its own, so that the next one can be set while this one is handled.
-        let job = format!("{}/{}", of.number, at.millis());
-        let jitter = self.runs.resources().settings(tenant).await?.jitter_seconds;
-        let at = at + jitter_of(tenant, &job, jitter);
-        let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job: job.into(), at };
-        match self.alarms.set(alarm).await {
-            Ok(true) => {}
-            Ok(false) => {
-                tracing::warn!(%tenant, skill = of.trigger.skill, "a tenant has too many alarms: a cron trigger is not set")
-            }
-            Err(fault) => return Err(Fault::Io(fault.to_string())),
-        }
-        Ok(())
-    }
-
     /// Handles a due alarm: queues the run, then sets the next alarm. Both can be repeated.
     async fn fire(&self, arm: &Arm) -> Result<bool, Fault> {
         let (tenant, due) = (&arm.tenant, Moment::from_millis(arm.fire_at.due_ms()));
@@ -302,9 +246,9 @@ impl Triggers {
         let after = time.max(Moment::from_millis(now.millis() - jitter));
         if !self.is_still_declared(tenant, &found.trigger).await? {
             // The next alarm is set all the same, because the skill may declare it again before the change is followed.
-            self.set_alarm(tenant, found, after).await?;
+            let is_set = self.alarms.set(tenant, found, after).await?;
             self.runs.workshop().skills().changes().note(tenant, now);
-            return Ok(true);
+            return Ok(is_set);
         }
         let is_missed = now > Moment::from_millis(time.millis() + jitter) + GRACE;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
@@ -312,8 +256,8 @@ impl Triggers {
         } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), time, None).await? {
             return Ok(false);
         }
-        self.set_alarm(tenant, found, after).await?;
-        Ok(true)
+        // Without an alarm for the next time, this one stays until there is room for it.
+        self.alarms.set(tenant, found, after).await
     }
 
     /// Whether the skill of a trigger is Approved and still has it in its header. A change that nobody has followed yet

@@ -1,4 +1,6 @@
 //! The tools `lint_skill`, `compile_skill` and `skill_preflight`: what a skill is, before it runs.
+//!
+//! [`in_turn`] also does the tools that read many records of runs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use skill::{
     PreparedSkill, RenderFormat, SkillHeader, SkillHost, TriggerSource, footprint, render_skill, status_of,
 };
 
-use super::run_tools::{inputs, recent_fires};
+use super::run_tools::{blocked_commands, health, inputs, recent_fires};
 use super::skill_flow::flow;
 use super::skill_tools::{answered, given_text, required};
 use super::tool_failure::ToolFailure;
@@ -22,7 +24,7 @@ const PREFLIGHT_FIRES: u64 = 20;
 /// Lines of history that a preflight shows.
 const PREFLIGHT_VERSIONS: usize = 1000;
 
-/// Does one of the tools below in the turns of the caller's tenant, because texts of skills can take long.
+/// Does a tool in the turns of the caller's tenant, because texts of skills and records of runs can take long.
 pub async fn in_turn(
     runner: &SkillRunner,
     by: &Caller,
@@ -34,6 +36,8 @@ pub async fn in_turn(
         match tool.as_str() {
             "lint_skill" => lint(&doing, &caller, &arguments).await,
             "compile_skill" => compile(&doing, &caller, &arguments).await,
+            "health_metrics" => health(&doing, &caller, &arguments).await,
+            "blocked_shell_attempts" => blocked_commands(&doing, &caller, &arguments).await,
             _ => preflight(&doing, &caller, &arguments).await,
         }
     };

@@ -1,10 +1,9 @@
 //! The tool `execute_skill`, and what was recorded of runs: `health_metrics` and `blocked_shell_attempts`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::StoredRun;
+use ledger::{RunFilter, StoredRun};
 use post::Caller;
 use posthouse_time::Moment;
 use serde_json::{Map, Value, json};
@@ -12,7 +11,7 @@ use skill::{RunTrigger, SkillObject, SkillValue};
 
 use super::tool_failure::ToolFailure;
 use super::tool_list::ToolSurface;
-use crate::running::{RunOrder, RunText, SkillRunner};
+use crate::running::{RunOrder, RunText, SkillRunner, own_runs};
 
 /// Runs that statistics look at.
 const RECORDS: u32 = 1000;
@@ -62,7 +61,6 @@ pub async fn execute(
         },
         variables: Vec::new(),
         caller_agent: by.agent_id(),
-        queued: None,
     };
     let report = runner.runs().execute(by, order).await.map_err(|fault| ToolFailure::fault(&fault))?;
     let mut envelope = report.envelope;
@@ -99,8 +97,9 @@ pub async fn health(
         Some(list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
     };
     let (skills, connectors) = (wanted("skills"), wanted("connectors"));
-    let records = records(runner, by, since).await?;
-    let records = records.iter().filter(|run| run.run.trigger_id.is_some() && run.run.fired <= until);
+    let filter = RunFilter { since: Some(since), triggered: true, ..RunFilter::default() };
+    let records = records(runner, by, filter).await?;
+    let records = records.iter().filter(|run| run.run.fired <= until);
     let (mut per_skill, mut per_connector) =
         (BTreeMap::<String, Tally>::new(), BTreeMap::<String, Tally>::new());
     let mut total = 0;
@@ -133,7 +132,8 @@ pub async fn health(
     }))
 }
 
-/// Commands that were refused because their program is not allowed, newest first.
+/// Commands that were refused because their program is not allowed, newest first. A command can hold what only the
+/// caller of its run may know, so an agent sees those of its own runs.
 pub async fn blocked_commands(
     runner: &SkillRunner,
     by: &Caller,
@@ -142,7 +142,8 @@ pub async fn blocked_commands(
     let now = runner.runs().timepiece().now();
     let since = moment(arguments, "since_ms").unwrap_or(Moment::from_millis(now.millis() - millis(WEEK)));
     let limit = arguments.get("limit").and_then(Value::as_u64).unwrap_or(100);
-    let records = records(runner, by, since).await?;
+    let filter = RunFilter { since: Some(since), caller: own_runs(by), ..RunFilter::default() };
+    let records = records(runner, by, filter).await?;
     let mut attempts = Vec::new();
     for run in &records {
         for op in ops(run).into_iter().filter(|op| op.get("blocked_reason").is_some()) {
@@ -169,8 +170,7 @@ pub async fn recent_fires(
     skill: &str,
     limit: u32,
 ) -> Result<Value, ToolFailure> {
-    let filter =
-        ledger::RunFilter { skill: Some(skill.to_owned()), triggered: true, ..ledger::RunFilter::default() };
+    let filter = RunFilter { skill: Some(skill.to_owned()), triggered: true, ..RunFilter::default() };
     let runs = runner.runs().records().runs(&by.tenant, filter, None, limit.min(RECORDS)).await;
     let runs = runs.map_err(|fault| ToolFailure::fault(&fault))?;
     let shown = runs.iter().map(|run| {
@@ -185,9 +185,13 @@ pub async fn recent_fires(
     Ok(shown.collect())
 }
 
-async fn records(runner: &SkillRunner, by: &Caller, since: Moment) -> Result<Vec<StoredRun>, ToolFailure> {
-    let records: &Arc<dyn ledger::SkillRuns> = runner.runs().records();
-    records.run_records(&by.tenant, since, RECORDS).await.map_err(|fault| ToolFailure::fault(&fault))
+async fn records(
+    runner: &SkillRunner,
+    by: &Caller,
+    filter: RunFilter,
+) -> Result<Vec<StoredRun>, ToolFailure> {
+    let records = runner.runs().records().run_records(&by.tenant, filter, RECORDS).await;
+    records.map_err(|fault| ToolFailure::fault(&fault))
 }
 
 /// The recorded operations of a run, with those of the skills that it ran.

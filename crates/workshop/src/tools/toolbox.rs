@@ -50,15 +50,18 @@ impl ToolRunner for Toolbox {
             ("wake", ToolSurface::Mcp) => self.agents(by, ProgramCall::Wake, arguments).await?,
             ("ask", ToolSurface::Mcp) => self.agents(by, ProgramCall::Ask, arguments).await?,
             ("execute_skill", _) => run_tools::execute(runner, by, &arguments, surface).await?,
-            ("lint_skill" | "compile_skill" | "skill_preflight", _) => {
-                check_tools::in_turn(runner, by, tool, arguments).await?
-            }
+            (
+                "lint_skill"
+                | "compile_skill"
+                | "skill_preflight"
+                | "health_metrics"
+                | "blocked_shell_attempts",
+                _,
+            ) => check_tools::in_turn(runner, by, tool, arguments).await?,
             ("list_triggers", _) => trigger_tools::list(runner, by, &arguments).await?,
             ("register_trigger", _) => trigger_tools::register(runner, by, &arguments).await?,
             ("unregister_trigger", _) => trigger_tools::unregister(runner, by, &arguments).await?,
             ("set_trigger_enabled", _) => trigger_tools::set_enabled(runner, by, &arguments).await?,
-            ("health_metrics", _) => run_tools::health(runner, by, &arguments).await?,
-            ("blocked_shell_attempts", _) => run_tools::blocked_commands(runner, by, &arguments).await?,
             // Only listed tools are run, and a test calls each of them.
             _ => return Err(ToolFailure::refused("not available in this build")),
         };

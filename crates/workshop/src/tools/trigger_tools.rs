@@ -8,7 +8,7 @@ use skill::CronFields;
 
 use super::skill_tools::required;
 use super::tool_failure::ToolFailure;
-use crate::running::{SkillRunner, trigger_id};
+use crate::running::{RegisterOutcome, SkillRunner, trigger_id};
 use crate::store_refusal::StoreRefusal;
 
 pub async fn list(
@@ -45,9 +45,13 @@ pub async fn register(
     }
     let expires = arguments.get("expires_at").and_then(Value::as_i64).map(Moment::from_seconds);
     let added = runner.triggers().register(&by.tenant, skill, source, name, expires).await;
-    let added = refused(added.map_err(|fault| ToolFailure::fault(&fault))?)?;
-    let added = added.ok_or_else(|| ToolFailure::refused("the tenant has too many triggers"))?;
-    Ok(registration(&added))
+    match refused(added.map_err(|fault| ToolFailure::fault(&fault))?)? {
+        RegisterOutcome::Added(added) => Ok(registration(&added)),
+        RegisterOutcome::NeverFires => {
+            Err(ToolFailure::arguments("register_trigger: no date matches this cron expression"))
+        }
+        RegisterOutcome::TooMany => Err(ToolFailure::refused("the tenant has too many triggers")),
+    }
 }
 
 pub async fn unregister(

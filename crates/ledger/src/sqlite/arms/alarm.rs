@@ -55,6 +55,27 @@ pub(super) fn unset(
     Ok(Some(pending.key))
 }
 
+/// Alarms whose job begins with a text. Nothing that begins so sorts behind the text and the last character there is.
+pub(super) const BEGINNING: &str =
+    "SELECT key FROM arms WHERE tenant = ?1 AND bell = ?2 AND job >= ?3 AND job < ?3 || char(1114111)";
+
+pub(super) fn unset_all(
+    db: &Connection,
+    target: &str,
+    tenant: &TenantId,
+    beginning: &str,
+) -> rusqlite::Result<Vec<ArmKey>> {
+    let keys: Vec<ArmKey> = db
+        .prepare_cached(BEGINNING)?
+        .query_map([tenant.as_str(), target, beginning], |row| Ok(ArmKey(row.get(0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut delete = db.prepare_cached("DELETE FROM arms WHERE key = ?1")?;
+    for key in &keys {
+        delete.execute([key.0])?;
+    }
+    Ok(keys)
+}
+
 fn pending_of(
     db: &Connection,
     tenant: &TenantId,

@@ -63,6 +63,22 @@ stories! {
         assert!(book.claims(&[first], SERVER).await.is_empty());
     }
 
+    async fn all_alarms_whose_job_begins_with_a_text_are_unset_and_no_others(book) {
+        for tenant in ["acme", "umbrella"] {
+            book.tenant(tenant).await;
+        }
+        let one = book.sets(alarm("acme", "7/100", 1)).await;
+        let two = book.sets(alarm("acme", "7/200", 2)).await;
+        let mut kept = vec![book.sets(alarm("acme", "70/100", 3)).await, book.sets(alarm("acme", "7", 4)).await];
+        kept.push(book.sets(alarm("umbrella", "7/100", 5)).await);
+        let unset = async |target: &str| {
+            book.ledger.arms().unset_alarms(target, &"ten_acme".into(), "7/").await.unwrap()
+        };
+        assert_eq!(unset("other").await, []);
+        assert_eq!(unset("post").await, [one, two]);
+        assert_eq!(book.due().await, kept);
+    }
+
     async fn bell_tenant_and_job_tell_alarms_apart(book) {
         book.tenant("acme").await;
         book.tenant("umbrella").await;

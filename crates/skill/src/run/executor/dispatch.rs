@@ -6,7 +6,7 @@ use super::secrets::{Masks, Unmasked};
 use super::time_limits::AllowedTime;
 use super::{BoundVariable, Executor};
 use crate::run::host::{ToolConnector, ToolRequest};
-use crate::run::json_text;
+use crate::run::json_text::{self, JsonFault};
 use crate::run::limits::too_large;
 use crate::run::literal::{bare_argument, coerce};
 use crate::run::object::{ObjectBuilder, SkillObject};
@@ -85,7 +85,7 @@ impl<'r> Executor<'r> {
             let message = unmasked.redacted(format!("tool {} returned isError: {text}", label(op, call)));
             return Err(RunError::op_error(message).with_remedy("The tool itself failed; read its own text"));
         }
-        let value = unwrapped(answer);
+        let value = self.unwrapped(op, call, answer)?;
         match fallback_of(op).filter(|_| value.is_blank()) {
             Some(fallback) => {
                 let reason = format!("$ {} returned empty result", label(op, call));
@@ -123,6 +123,31 @@ impl<'r> Executor<'r> {
             return Err(too_large(&format!("the answer of '{}'", label(op, call)), limit));
         }
         Ok(answer)
+    }
+
+    /// The content of an answer: the text of its first element, as JSON if it is JSON. Any other answer is the value
+    /// itself.
+    fn unwrapped(
+        &self,
+        op: &DispatchOp,
+        call: &ToolCall,
+        answer: SkillValue,
+    ) -> Result<SkillValue, RunError> {
+        let content = answer.as_object().and_then(|object| object.get("content")).cloned();
+        Ok(match content.as_ref().map(|content| (content, first_text(content))) {
+            Some((_, Some(Some(text)))) => {
+                let limit = self.limits().tool_answer;
+                match json_text::parse_within(&text, limit) {
+                    Ok(value) => value,
+                    Err(JsonFault::TooLarge(_)) => {
+                        return Err(too_large(&format!("the answer of '{}'", label(op, call)), limit));
+                    }
+                    Err(_) => SkillValue::Text(text),
+                }
+            }
+            Some((content, Some(None))) => content.clone(),
+            _ => answer,
+        })
     }
 
     /// The arguments of a call. Secrets in them are masked.
@@ -278,16 +303,6 @@ fn tool_error(answer: &SkillValue) -> Option<String> {
     }
     let text = object.get("content").and_then(first_text).flatten();
     Some(text.map_or_else(|| answer.json(), |text| text.to_string()))
-}
-
-/// The content of an answer: the text of its first element, as JSON if it is JSON. Any other answer is the value itself.
-fn unwrapped(answer: SkillValue) -> SkillValue {
-    let content = answer.as_object().and_then(|object| object.get("content")).cloned();
-    match content.as_ref().map(|content| (content, first_text(content))) {
-        Some((_, Some(Some(text)))) => json_text::parse(&text).unwrap_or(SkillValue::Text(text)),
-        Some((content, Some(None))) => content.clone(),
-        _ => answer,
-    }
 }
 
 /// The text of the first element of a list of content. `None` if there is no element, `Some(None)` if it is not a text.

@@ -1,6 +1,7 @@
 //! MCP client over streamable HTTP: one session per owner of skills, kept until the server forgets it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
-use skill::{ErrorClass, HostFault, ToolRequest};
+use skill::{ErrorClass, HostFault, RunMemory, ToolRequest};
 
+use super::mcp_message::ServerMessage;
 use super::settings::HttpToolSettings;
+use super::tool_answer::{AnswerMemory, HeldAnswer};
 use super::{LARGEST_MESSAGE, LISTING, ToolClientParts, mcp_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -48,15 +51,18 @@ impl HttpToolClient {
         }
     }
 
-    /// Calls a tool.
-    pub async fn call(&self, request: &ToolRequest) -> Result<Value, HostFault> {
+    /// Calls a tool. The answer counts in `memory`.
+    pub async fn call(
+        &self,
+        request: &ToolRequest,
+        memory: Option<Arc<dyn RunMemory>>,
+    ) -> Result<HeldAnswer, HostFault> {
         let owner = request.owner.as_deref().unwrap_or_default();
-        let what = format!("tool {}", request.tool);
-        self.ask(owner, "tools/call", mcp_message::call(request)?, request.timeout, &what).await
+        self.ask(owner, "tools/call", mcp_message::call(request)?, request.timeout, memory).await
     }
 
-    pub async fn list_tools(&self) -> Result<Value, HostFault> {
-        self.ask("", "tools/list", serde_json::json!({}), LISTING, "tools/list").await
+    pub async fn list_tools(&self) -> Result<HeldAnswer, HostFault> {
+        self.ask("", "tools/list", serde_json::json!({}), LISTING, None).await
     }
 
     async fn ask(
@@ -65,8 +71,8 @@ impl HttpToolClient {
         method: &str,
         params: Value,
         timeout: Duration,
-        what: &str,
-    ) -> Result<Value, HostFault> {
+        memory: Option<Arc<dyn RunMemory>>,
+    ) -> Result<HeldAnswer, HostFault> {
         let known = self.sessions.lock().get(owner).cloned();
         let was_known = known.is_some();
         let session = match known {
@@ -82,7 +88,7 @@ impl HttpToolClient {
             let session = self.open_session(owner, timeout).await?;
             answer = self.send(&message, owner, session.as_ref(), timeout).await?;
         }
-        mcp_message::result(answer.message(id).await?, what)
+        answer.message(id, memory).await
     }
 
     /// Introduces this client to the server, and keeps the session.
@@ -94,7 +100,7 @@ impl HttpToolClient {
         let timeout = timeout.min(OPENING);
         let answer = self.send(&hello, owner, None, timeout).await?;
         let session = answer.session.clone();
-        mcp_message::result(answer.message(id).await?, "initialize")?;
+        answer.message(id, None).await?.message.result("initialize")?;
         let ready = mcp_message::notification("notifications/initialized");
         self.send(&ready, owner, session.as_ref(), timeout).await?;
         let mut sessions = self.sessions.lock();
@@ -146,13 +152,13 @@ impl HttpToolClient {
 
 impl OpenAnswer {
     /// The message that answers a request. A stream is read only up to it, because a server may leave it open.
-    async fn message(mut self, id: u64) -> Result<Value, HostFault> {
+    async fn message(mut self, id: u64, memory: Option<Arc<dyn RunMemory>>) -> Result<HeldAnswer, HostFault> {
         if !self.status.is_success() {
             return Err(HostFault::plain(format!("the tool server answered with status {}", self.status)));
         }
         let kind = self.call.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let is_stream = kind.starts_with("text/event-stream");
-        let mut body = Vec::new();
+        let (mut body, mut memory) = (Vec::new(), AnswerMemory::new(memory));
         let mut events = EventReader::default();
         loop {
             let piece = self.call.piece().await;
@@ -164,33 +170,42 @@ impl OpenAnswer {
                 let message = format!("the answer of the tool is larger than {LARGEST_MESSAGE} bytes");
                 return Err(HostFault::new(ErrorClass::OpError, message));
             }
+            // What arrives, and the message in it.
+            memory.hold(2 * body.len())?;
             if is_stream && let Some(answer) = events.find(&body, is_end, id) {
-                return Ok(answer);
+                return Ok(memory.of(answer));
             }
             if is_end {
                 break;
             }
         }
         // A server may send a plain answer under the name of a stream, and the other way round.
-        let plain = serde_json::from_slice(&body).ok().filter(|answer| mcp_message::answers(answer, id));
-        plain.or_else(|| EventReader::default().find(&body, true, id)).ok_or_else(|| {
+        let plain = ServerMessage::read(&body).filter(|answer| answer.answered() == Some(id));
+        let answer = plain.or_else(|| EventReader::default().find(&body, true, id)).ok_or_else(|| {
             HostFault::plain("the tool server answered with something that is not an MCP message")
-        })
+        })?;
+        Ok(memory.of(answer))
     }
 }
 
-/// Finds messages in the lines of an event stream. Each line is read once.
+/// Finds messages in the lines of an event stream that is not yet complete. Each byte is looked at once, however small
+/// the pieces are in which a line arrives.
 #[derive(Default)]
 struct EventReader {
-    read: usize,
+    /// Where the line begins whose end has not been found.
+    line: usize,
+    /// How far its end was looked for.
+    scanned: usize,
     data: Vec<u8>,
 }
 
 impl EventReader {
-    fn find(&mut self, body: &[u8], is_end: bool, id: u64) -> Option<Value> {
-        while let Some(length) = body[self.read..].iter().position(|byte| *byte == b'\n') {
-            let line = body[self.read..self.read + length].trim_ascii_end();
-            self.read += length + 1;
+    /// `body` is everything that has arrived so far.
+    fn find(&mut self, body: &[u8], is_end: bool, id: u64) -> Option<ServerMessage> {
+        while let Some(length) = memchr::memchr(b'\n', &body[self.scanned..]) {
+            let end = self.scanned + length;
+            let line = body[self.line..end].trim_ascii_end();
+            (self.line, self.scanned) = (end + 1, end + 1);
             match line.strip_prefix(b"data:") {
                 Some(data) => {
                     if !self.data.is_empty() {
@@ -206,19 +221,20 @@ impl EventReader {
                 None => {}
             }
         }
+        self.scanned = body.len();
         if !is_end {
             return None;
         }
-        if let Some(data) = body[self.read..].strip_prefix(b"data:") {
+        if let Some(data) = body[self.line..].strip_prefix(b"data:") {
             self.data.extend_from_slice(data.trim_ascii());
         }
         self.finish(id)
     }
 
     /// The message of the event that has ended.
-    fn finish(&mut self, id: u64) -> Option<Value> {
+    fn finish(&mut self, id: u64) -> Option<ServerMessage> {
         let data = std::mem::take(&mut self.data);
-        serde_json::from_slice(&data).ok().filter(|message| mcp_message::answers(message, id))
+        ServerMessage::read(&data).filter(|message| message.answered() == Some(id))
     }
 }
 
@@ -226,19 +242,43 @@ impl EventReader {
 mod tests {
     use super::*;
 
+    fn result(found: Option<ServerMessage>) -> Option<String> {
+        Some(found?.result("x").unwrap().get().to_owned())
+    }
+
     #[test]
     fn an_answer_is_found_in_a_stream_that_arrives_in_pieces_and_stays_open() {
         let stream = b": hello\r\nevent: message\r\ndata: {\"method\":\"notifications/progress\"}\r\n\r\n\
                        data: {\"id\":7,\r\ndata: \"result\":1}\r\n\r\ndata: {\"id\":8";
-        let mut events = EventReader::default();
-        let found = (0..=stream.len()).find_map(|end| events.find(&stream[..end], false, 7));
-        assert_eq!(found, Some(serde_json::json!({ "id": 7, "result": 1 })));
+        for size in 1..stream.len() {
+            let mut events = EventReader::default();
+            let ends = (0..stream.len()).step_by(size).chain([stream.len()]);
+            let found = ends.into_iter().find_map(|end| events.find(&stream[..end], false, 7));
+            assert_eq!(result(found).as_deref(), Some("1"), "pieces of {size}");
+        }
     }
 
     #[test]
     fn the_last_event_of_a_stream_needs_no_empty_line() {
         let found = EventReader::default().find(b"data: {\"id\":1,\"result\":{}}", true, 1);
-        assert_eq!(found, Some(serde_json::json!({ "id": 1, "result": {} })));
-        assert_eq!(EventReader::default().find(b"nonsense", true, 1), None);
+        assert_eq!(result(found).as_deref(), Some("{}"));
+        assert!(EventReader::default().find(b"nonsense", true, 1).is_none());
+    }
+
+    #[test]
+    fn a_long_line_is_searched_once_however_small_its_pieces_are() {
+        let mut line = b"data: {\"id\":1,\"result\":\"".to_vec();
+        line.resize(64 * 1024, b'x');
+        let mut events = EventReader::default();
+        for end in 0..line.len() {
+            assert!(events.find(&line[..end], false, 1).is_none());
+            assert_eq!(
+                (events.line, events.scanned),
+                (0, end),
+                "the next search begins where this one ended"
+            );
+        }
+        line.extend(b"\"}\n\n");
+        assert!(events.find(&line, false, 1).is_some());
     }
 }

@@ -9,13 +9,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use serde_json::{Value, json};
-use skill::{HostFault, ToolRequest};
+use skill::{HostFault, RunMemory, ToolRequest};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::mcp_message::ServerMessage;
 use super::settings::StdioToolSettings;
+use super::tool_answer::{AnswerMemory, HeldAnswer};
 use super::{ToolClientParts, mcp_message, stdio_frames};
 use crate::running::process_group::ProcessGroup;
 
@@ -51,7 +53,13 @@ struct ChildConnection {
 }
 
 /// Calls that wait for an answer. It is `None` after the child process has ended.
-struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Value>>>>);
+struct Waiting(Mutex<Option<HashMap<u64, WaitingCall>>>);
+
+/// An answer lies here until its call has its next turn, so it counts in the memory of the call before that.
+struct WaitingCall {
+    answer: oneshot::Sender<Result<HeldAnswer, HostFault>>,
+    memory: AnswerMemory,
+}
 
 impl StdioToolClient {
     pub fn new(settings: StdioToolSettings, parts: &ToolClientParts) -> Self {
@@ -59,16 +67,20 @@ impl StdioToolClient {
         Self { settings: Arc::new(settings), timepiece: parts.timepiece.clone(), state }
     }
 
-    /// Calls a tool. If the future is dropped, the child process is told that nobody waits any more.
-    pub async fn call(&self, request: &ToolRequest) -> Result<Value, HostFault> {
+    /// Calls a tool. The answer counts in `memory`. If the future is dropped, the child process is told that nobody waits
+    /// any more.
+    pub async fn call(
+        &self,
+        request: &ToolRequest,
+        memory: Option<Arc<dyn RunMemory>>,
+    ) -> Result<HeldAnswer, HostFault> {
         let connection = self.connection().await?;
-        let answer = connection.ask("tools/call", mcp_message::call(request)?).await?;
-        mcp_message::result(answer, &format!("tool {}", request.tool))
+        connection.ask("tools/call", mcp_message::call(request)?, memory).await
     }
 
-    pub async fn list_tools(&self) -> Result<Value, HostFault> {
+    pub async fn list_tools(&self) -> Result<HeldAnswer, HostFault> {
         let connection = self.connection().await?;
-        mcp_message::result(connection.ask("tools/list", json!({})).await?, "tools/list")
+        connection.ask("tools/list", json!({}), None).await
     }
 
     /// The running child process, or a new one.
@@ -87,10 +99,10 @@ impl StdioToolClient {
         let connection = ChildConnection::start(&self.settings, &self.timepiece)?;
         let hello =
             mcp_message::initialize(PROTOCOL_VERSION, env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        let hello = self.timepiece.within(OPENING, connection.ask("initialize", hello)).await;
+        let hello = self.timepiece.within(OPENING, connection.ask("initialize", hello, None)).await;
         let hello =
             hello.map_err(|_| HostFault::plain("the child process did not answer `initialize`"))??;
-        mcp_message::result(hello, "initialize")?;
+        hello.message.result("initialize")?;
         connection.send(mcp_message::notification("notifications/initialized")).await?;
         let connection = Arc::new(connection);
         *state = ChildState { connection: Some(Arc::clone(&connection)), failed_at: None };
@@ -127,14 +139,19 @@ impl ChildConnection {
         self.messages.send(message).await.map_err(|_| ended())
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Result<Value, HostFault> {
+    async fn ask(
+        &self,
+        method: &str,
+        params: Value,
+        memory: Option<Arc<dyn RunMemory>>,
+    ) -> Result<HeldAnswer, HostFault> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut call = UnansweredCall { id, connection: self, is_answered: false };
-        let answer = self.waiting.enter(id).ok_or_else(ended)?;
+        let answer = self.waiting.enter(id, AnswerMemory::new(memory)).ok_or_else(ended)?;
         self.send(mcp_message::request(id, method, params)).await?;
         let answer = answer.await.map_err(|_| ended());
         call.is_answered = true;
-        answer
+        answer?
     }
 }
 
@@ -167,14 +184,27 @@ impl Waiting {
         self.0.lock().is_some()
     }
 
-    fn enter(&self, id: u64) -> Option<oneshot::Receiver<Value>> {
-        let (sender, receiver) = oneshot::channel();
-        self.0.lock().as_mut()?.insert(id, sender);
+    fn enter(
+        &self,
+        id: u64,
+        memory: AnswerMemory,
+    ) -> Option<oneshot::Receiver<Result<HeldAnswer, HostFault>>> {
+        let (answer, receiver) = oneshot::channel();
+        self.0.lock().as_mut()?.insert(id, WaitingCall { answer, memory });
         Some(receiver)
     }
 
-    fn take(&self, id: u64) -> Option<oneshot::Sender<Value>> {
+    fn take(&self, id: u64) -> Option<WaitingCall> {
         self.0.lock().as_mut()?.remove(&id)
+    }
+}
+
+impl WaitingCall {
+    /// Hands an answer over, or the error that there is no memory for it.
+    fn answer(mut self, message: ServerMessage) {
+        let held = self.memory.hold(message.size());
+        // If nobody waits any more, the answer is of no use.
+        let _ = self.answer.send(held.map(|()| self.memory.of(message)));
     }
 }
 
@@ -220,22 +250,21 @@ impl ChildTask {
     async fn read(&self, stdout: ChildStdout) {
         let mut stdout = BufReader::new(stdout);
         while let Ok(Some(message)) = stdio_frames::read(&mut stdout, self.settings.framing).await {
-            let id = message.get("id").cloned();
-            match (message.get("method").and_then(Value::as_str), id) {
-                (None, Some(id)) => {
-                    if let Some(call) = id.as_u64().and_then(|id| self.waiting.take(id)) {
-                        let _ = call.send(message);
-                    }
+            if let Some(id) = message.answered() {
+                if let Some(call) = self.waiting.take(id) {
+                    call.answer(message);
                 }
-                (Some("ping"), Some(id)) => {
-                    let _ = self.answers.try_send(json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
-                }
-                (Some(_), Some(id)) => {
-                    let error = json!({ "code": -32601, "message": "the client has no methods" });
-                    let _ = self.answers.try_send(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
-                }
-                (_, None) => {}
+                continue;
             }
+            let Some((method, id)) = message.request() else { continue };
+            let answer = match method.as_str() {
+                "ping" => json!({ "jsonrpc": "2.0", "id": id, "result": {} }),
+                _ => {
+                    let error = json!({ "code": -32601, "message": "the client has no methods" });
+                    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+                }
+            };
+            let _ = self.answers.try_send(answer);
         }
     }
 }

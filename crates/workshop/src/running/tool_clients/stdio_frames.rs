@@ -4,13 +4,17 @@ use std::io;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+use tokio::task::spawn_blocking;
 
 use super::LARGEST_MESSAGE;
+use super::mcp_message::ServerMessage;
 use super::settings::StdioFraming;
 
 /// Longest header before a message.
 const LONGEST_HEADER: u64 = 8 * 1024;
 const LENGTH: &str = "content-length:";
+/// Larger messages are looked at outside of the server's own threads.
+const LARGE: usize = 64 * 1024;
 
 /// The bytes of a message.
 pub fn written(message: &Value, framing: StdioFraming) -> Vec<u8> {
@@ -25,11 +29,11 @@ pub fn written(message: &Value, framing: StdioFraming) -> Vec<u8> {
 pub async fn read(
     from: &mut (impl AsyncBufRead + Unpin),
     framing: StdioFraming,
-) -> io::Result<Option<Value>> {
+) -> io::Result<Option<ServerMessage>> {
     match framing {
         StdioFraming::Newline => loop {
             let Some(line) = line(from, LARGEST_MESSAGE as u64).await? else { return Ok(None) };
-            if let Ok(message) = serde_json::from_slice(&line) {
+            if let Some(message) = message(line).await {
                 return Ok(Some(message));
             }
         },
@@ -40,9 +44,16 @@ pub async fn read(
             }
             let mut body = vec![0; length];
             from.read_exact(&mut body).await?;
-            serde_json::from_slice(&body).map(Some).map_err(|_| io::Error::other("a message is not JSON"))
+            message(body).await.map(Some).ok_or_else(|| io::Error::other("a message is not JSON"))
         }
     }
+}
+
+async fn message(bytes: Vec<u8>) -> Option<ServerMessage> {
+    if bytes.len() < LARGE {
+        return ServerMessage::read(&bytes);
+    }
+    spawn_blocking(move || ServerMessage::read(&bytes)).await.ok().flatten()
 }
 
 /// The length in the header of a message.
@@ -85,20 +96,23 @@ mod tests {
     #[tokio::test]
     async fn both_framings_are_read_as_they_are_written() {
         for framing in [StdioFraming::Lsp, StdioFraming::Newline] {
-            let (one, two) = (json!({ "id": 1, "text": "ä\n" }), json!([2]));
-            let mut bytes = written(&one, framing);
-            bytes.extend(written(&two, framing));
+            let texts = ["ä\n".to_owned(), "x".repeat(2 * LARGE), "z".to_owned()];
+            let bytes: Vec<u8> =
+                texts.iter().flat_map(|text| written(&json!({ "id": 1, "result": text }), framing)).collect();
             let mut from = bytes.as_slice();
-            assert_eq!(read(&mut from, framing).await.unwrap(), Some(one));
-            assert_eq!(read(&mut from, framing).await.unwrap(), Some(two));
-            assert_eq!(read(&mut from, framing).await.unwrap(), None);
+            for text in texts {
+                let message = read(&mut from, framing).await.unwrap().unwrap();
+                assert_eq!(message.result("x").unwrap().get(), json!(text).to_string());
+            }
+            assert!(read(&mut from, framing).await.unwrap().is_none());
         }
     }
 
     #[tokio::test]
     async fn nonsense_is_passed_over_or_refused_and_nothing_is_read_without_a_limit() {
         let mut chatty = b"starting up\n{\"id\":1}\n".as_slice();
-        assert_eq!(read(&mut chatty, StdioFraming::Newline).await.unwrap(), Some(json!({ "id": 1 })));
+        let message = read(&mut chatty, StdioFraming::Newline).await.unwrap().unwrap();
+        assert_eq!(message.answered(), Some(1));
         let mut huge = b"Content-Length: 99999999999\r\n\r\n".as_slice();
         assert!(read(&mut huge, StdioFraming::Lsp).await.is_err());
         let mut junk = b"Content-Length: 4\r\n\r\nnope".as_slice();
