@@ -44,6 +44,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0035_registered_commands.sql"),
     include_str!("migrations/0036_person_chats.sql"),
     include_str!("migrations/0037_skill_runs.sql"),
+    include_str!("migrations/0038_run_causes.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

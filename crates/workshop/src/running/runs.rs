@@ -108,6 +108,10 @@ impl Runs {
         &self.0.parts.records
     }
 
+    pub fn post(&self) -> &Post {
+        &self.0.parts.post
+    }
+
     pub fn workshop(&self) -> &Workshop {
         &self.0.parts.workshop
     }
@@ -261,6 +265,7 @@ impl Runs {
             fired: now,
             inputs: None,
             repeatable: false,
+            cause: None,
         };
         self.records().begin_run(run).await?;
         Ok(id)

@@ -15,11 +15,12 @@ use ledger::{Arm, NewRun, NewTrigger, SkillTriggers, TriggerRecord};
 use post::Caller;
 use posthouse_time::Moment;
 use posthouse_wire::cron::Fired;
-use posthouse_wire::{ClientId, RunId, TenantId};
+use posthouse_wire::{ClientId, DispatchId, RunId, TenantId};
 use serde_json::{Map, Value};
 use skill::{CronFields, SkillHeader, Status};
 
 use super::cron_times::{jitter_of, next_minute};
+use super::events::EventOutcome;
 use super::run_queue::RunQueue;
 use super::run_settings::MissedRuns;
 use super::runs::Runs;
@@ -42,23 +43,6 @@ pub struct Triggers {
     alarms: Alarms,
     runs: Runs,
     queue: Arc<RunQueue>,
-}
-
-/// What became of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventOutcome {
-    Queued(RunId),
-    /// No skill of the tenant has a trigger for it.
-    Unknown,
-    /// The parameters are not exactly the variables of the skill.
-    Mismatch {
-        declared: Vec<String>,
-        missing: Vec<String>,
-        extra: Vec<String>,
-    },
-    TooLarge,
-    /// The tenant has too many runs that wait.
-    QueueFull,
 }
 
 /// The caller of a run that a trigger starts.
@@ -194,12 +178,13 @@ impl Triggers {
         Ok(changed)
     }
 
-    /// Queues the run of the skill that waits for an event.
+    /// Queues the run of the skill that waits for an event. `cause` is the message that led to the event.
     pub async fn event(
         &self,
         tenant: &TenantId,
         name: &str,
         params: Map<String, Value>,
+        cause: Option<DispatchId>,
     ) -> Result<Result<EventOutcome, StoreRefusal>, Fault> {
         let triggers = match self.list(tenant).await? {
             Ok(triggers) => triggers,
@@ -225,24 +210,25 @@ impl Triggers {
             return Ok(Ok(EventOutcome::TooLarge));
         }
         let id = RunId::mint(now.millis());
-        Ok(Ok(match self.queue_run(tenant, &found, id.clone(), now, Some(inputs)).await? {
+        let run =
+            NewRun { inputs: Some(inputs), cause, ..self.run_of(tenant, &found, id.clone(), now).await? };
+        Ok(Ok(match self.queue.add(run).await? {
             true => EventOutcome::Queued(id),
             false => EventOutcome::QueueFull,
         }))
     }
 
-    /// Stores a run that waits. False if the tenant has too many.
-    async fn queue_run(
+    /// The run of a trigger, to be queued.
+    async fn run_of(
         &self,
         tenant: &TenantId,
         of: &TriggerRecord,
         id: RunId,
         fired: Moment,
-        inputs: Option<String>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<NewRun, Fault> {
         let trigger_id = trigger_id(of.number);
         let by = trigger_caller(tenant, &trigger_id);
-        let run = NewRun {
+        Ok(NewRun {
             id,
             tenant: tenant.clone(),
             skill: of.trigger.skill.clone(),
@@ -252,10 +238,10 @@ impl Triggers {
             caller: by.client.to_string(),
             trigger_id: Some(trigger_id),
             fired,
-            inputs,
+            inputs: None,
             repeatable: self.runs.is_repeatable(&by, &of.trigger.skill).await?,
-        };
-        self.queue.add(run).await
+            cause: None,
+        })
     }
 
     /// Sets the alarm of a cron trigger for its next time after `after`.
@@ -309,8 +295,11 @@ impl Triggers {
         let is_missed = now > Moment::from_millis(time.millis() + jitter) + GRACE;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
             tracing::warn!(%tenant, skill = found.trigger.skill, "a scheduled run was missed and is skipped");
-        } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), time, None).await? {
-            return Ok(false);
+        } else {
+            let run = self.run_of(tenant, found, run_id(tenant, arm.job.as_str()), time).await?;
+            if !self.queue.add(run).await? {
+                return Ok(false);
+            }
         }
         self.set_alarm(tenant, found, after).await?;
         Ok(true)
