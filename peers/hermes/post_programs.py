@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
 from typing import Any, Mapping
 from urllib.parse import quote
@@ -43,6 +44,22 @@ class Program:
 
     def attach(self, correlation: str, wait: float = 0.0) -> tuple[int, Any]:
         return self._call("GET", f"exchanges/{quote(correlation)}?wait={wait:g}")
+
+    # Skills.
+
+    def execute(self, skill: str, **inputs: str) -> dict[str, Any]:
+        """Runs a stored skill, and returns its result."""
+        params = {"name": "execute_skill", "arguments": {"name": skill, "inputs": inputs}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        status, answer = call("POST", f"{self._server.url}/rpc", request, self._credential, LONGEST_CALL_S)
+        assert status == 200 and "result" in answer, f"{status} {answer}"
+        return json.loads(answer["result"]["content"][0]["text"])
+
+    def event(self, name: str, cause: str, **parameters: str) -> dict[str, Any]:
+        """Sends an event that the message `cause` led to."""
+        status, answer = self._call("POST", f"events/{quote(name)}", parameters, {"Posthouse-Cause": cause})
+        assert status == 202, f"{status} {answer}"
+        return answer
 
     # State and results.
 

@@ -28,6 +28,7 @@ mod inbox;
 mod invites;
 mod jobs;
 mod keys;
+mod message_chain;
 mod messages;
 mod problem;
 mod receipts;

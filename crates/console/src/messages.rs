@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use ledger::MessageTimeline;
 use posthouse_wire::delivery::is_dispatch_id;
-use posthouse_wire::{ActionId, DispatchId, EntryId, RunId};
+use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
 
+use crate::message_chain::{MOST_RUNS, MessageChain};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -14,7 +15,7 @@ use crate::routes::{Console, Parts};
 pub(crate) struct Trace {
     /// The id as requested.
     id: String,
-    /// The requested message first, then linked ones.
+    /// The requested message first, then those of its chain and linked ones.
     items: Vec<ShownTimeline>,
 }
 
@@ -34,6 +35,9 @@ struct ShownTimeline {
     /// Runs of skills that sent it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     runs: Vec<String>,
+    /// Runs of skills that it led to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    led_to: Vec<String>,
     steps: Vec<ShownStep>,
 }
 
@@ -58,6 +62,7 @@ fn shown(story: MessageTimeline) -> ShownTimeline {
         linked: story.linked,
         dispatch_id: story.dispatch.map(|dispatch| dispatch.to_string()),
         runs: Vec::new(),
+        led_to: Vec::new(),
         steps: story.steps.into_iter().map(step).collect(),
     }
 }
@@ -88,6 +93,19 @@ impl Parts {
         }
         Ok(Vec::new())
     }
+
+    /// Adds the messages that these name as linked.
+    async fn add_linked(&self, stories: &mut Vec<MessageTimeline>) -> Result<(), AdminProblem> {
+        let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
+        for link in linked {
+            if stories.iter().all(|story| story.id != link)
+                && let Some(story) = self.by_id(&link).await?
+            {
+                stories.push(story);
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) async fn trace(
@@ -102,28 +120,23 @@ pub(crate) async fn trace(
             stories.extend(console.traces.dispatch(&DispatchId::from(id.as_str())).await?);
         }
     }
-    // A run is traced by everything that it sent.
-    if id.starts_with("run_") {
-        for dispatch in console.runner.runs().records().dispatches_of_run(&RunId::from(id.as_str())).await? {
-            stories.extend(console.traces.dispatch(&dispatch).await?);
-        }
+    console.add_linked(&mut stories).await?;
+    let records = console.runner.runs().records();
+    let own: Vec<DispatchId> = stories.iter().filter_map(|story| story.dispatch.clone()).collect();
+    for dispatch in MessageChain::new(&**records).follow(&id, &own).await? {
+        stories.extend(console.traces.dispatch(&dispatch).await?);
     }
     if stories.is_empty() {
         return Err(AdminProblem::absent("no_such_message", format!("there is no message `{id}`")));
     }
-    let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
-    for link in linked {
-        if stories.iter().all(|story| story.id != link)
-            && let Some(story) = console.by_id(&link).await?
-        {
-            stories.push(story);
-        }
-    }
+    console.add_linked(&mut stories).await?;
     let mut items: Vec<ShownTimeline> = stories.into_iter().map(shown).collect();
     for item in &mut items {
         let Some(dispatch) = &item.dispatch_id else { continue };
-        let runs = console.runner.runs().records().runs_of_dispatch(&dispatch.as_str().into()).await?;
+        let runs = records.runs_of_dispatch(&dispatch.as_str().into()).await?;
         item.runs = runs.into_iter().map(|run| run.run.id.to_string()).collect();
+        let led_to = records.runs_caused_by(&dispatch.as_str().into(), MOST_RUNS).await?;
+        item.led_to = led_to.into_iter().map(|run| run.run.id.to_string()).collect();
     }
     Ok(Json(Trace { id, items }))
 }

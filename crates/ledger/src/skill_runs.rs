@@ -68,6 +68,8 @@ pub struct NewRun {
     pub inputs: Option<String>,
     /// Whether it may be begun again after a crash, because it has no effects.
     pub repeatable: bool,
+    /// The message that led to it, as its event says.
+    pub cause: Option<DispatchId>,
 }
 
 /// A stored run.
@@ -154,6 +156,10 @@ pub trait SkillRuns: Send + Sync {
     ) -> Result<Vec<StoredRun>, Fault>;
     /// Runs that sent this dispatch, without records.
     async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault>;
+    /// Runs that this dispatch led to, oldest first, without records.
+    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault>;
+    /// The dispatch that led to a run.
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault>;
     /// The dispatches that a run sent.
     async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault>;
 }

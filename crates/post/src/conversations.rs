@@ -220,6 +220,7 @@ mod tests {
             from: None,
             trigger_kind: None,
             origin: None,
+            dispatch_id: None,
         };
         let asked = fixture.questions().ask(&by, request).await.unwrap();
         let says = async |id: &str, text: &str, notify| {

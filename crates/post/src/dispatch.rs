@@ -122,14 +122,15 @@ impl Dispatch {
         }
     }
 
-    /// A question with a new id. `correlation` is its stored id.
+    /// A question, with a new id unless the request has one. `correlation` is its stored id.
     pub fn question(
         by: &Caller,
         request: &AskCommand,
         correlation: &CorrelationId,
         now: Moment,
     ) -> (Self, DispatchItem) {
-        let dispatch = Self::by(by, request.from.clone(), fresh_id(now).into(), now);
+        let id = request.dispatch_id.clone().unwrap_or_else(|| fresh_id(now).into());
+        let dispatch = Self::by(by, request.from.clone(), id, now);
         let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
         let mut meta = dispatch.meta(by, trigger, event_type, Some(correlation.clone()));
         if let Some(origin) = &request.origin {

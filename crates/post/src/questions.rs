@@ -196,6 +196,7 @@ mod tests {
             from: None,
             trigger_kind: None,
             origin: None,
+            dispatch_id: None,
         };
         for _ in 0..2 {
             assert_eq!(questions.ask(&by, request("how many?")).await.unwrap(), "q-1");

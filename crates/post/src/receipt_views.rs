@@ -53,6 +53,16 @@ impl ReceiptViews {
         self.with_replies(receipts).await
     }
 
+    /// Whether the caller has to do with this dispatch. An agent must have sent it or got it; for a program, anybody of
+    /// its tenant did.
+    pub async fn concerns(&self, by: &Caller, dispatch: &DispatchId) -> Result<bool, Refused> {
+        let receipts = self.receipts.receipts_of(Some(&by.tenant), None, dispatch).await?;
+        Ok(receipts.iter().any(|receipt| match by.instance() {
+            None => true,
+            instance => receipt.sent_by.as_ref() == instance || receipt.instance.as_ref() == instance,
+        }))
+    }
+
     /// Receipts of all tenants or of one, for the operator.
     pub async fn list_for_operator(
         &self,

@@ -73,6 +73,8 @@ pub struct AskCommand {
     pub trigger_kind: Option<TriggerKind>,
     /// The whole origin of the question, from a skill that the server runs. `None`: it is made from the fields above.
     pub origin: Option<PayloadOrigin>,
+    /// The id of this dispatch. `None`: a new one.
+    pub dispatch_id: Option<DispatchId>,
 }
 
 /// The result of a notify. For an unknown agent the list is empty.

@@ -14,6 +14,7 @@ mod bridges;
 mod commands;
 mod connectors_file;
 mod cron_times;
+mod event_cause;
 mod file_access;
 mod first_effect;
 mod local_model;

@@ -45,6 +45,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0036_person_chats.sql"),
     include_str!("migrations/0037_skill_runs.sql"),
     include_str!("migrations/0038_links_per_bot.sql"),
+    include_str!("migrations/0039_run_causes.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

@@ -14,7 +14,7 @@ use crate::skill_runs::{
 
 const COLUMNS: &str =
     "number, id, tenant, skill, version, source, trigger_name, trigger_id, caller, fired, inputs,
-    repeatable, state, attempts, started, ended, error";
+    repeatable, state, attempts, started, ended, error, cause";
 
 /// The conditions of a [`RunFilter`], as [`filtered`] gives them.
 const FILTER: &str =
@@ -215,6 +215,30 @@ impl SkillRuns for Sqlite {
         .await
     }
 
+    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+        let dispatch = dispatch.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM skill_runs WHERE cause = ?1 ORDER BY id LIMIT ?2"
+            ))?
+            .query_map(params![dispatch.as_str(), limit], stored)?
+            .collect()
+        })
+        .await
+    }
+
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            let found = db
+                .prepare_cached("SELECT cause FROM skill_runs WHERE id = ?1")?
+                .query_row([id.as_str()], |row| row.get::<_, Option<String>>(0))
+                .optional()?;
+            Ok(found.flatten().map(DispatchId::from))
+        })
+        .await
+    }
+
     async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault> {
         let id = id.clone();
         self.read(move |db| {
@@ -268,8 +292,8 @@ fn insert(db: &Connection, run: &NewRun, state: RunState) -> rusqlite::Result<()
     let started = (state == RunState::Running).then(|| run.fired.millis());
     db.prepare_cached(
         "INSERT INTO skill_runs (tenant, number, id, skill, version, source, trigger_name, trigger_id, caller,
-           state, inputs, repeatable, fired, started, due, counted)
-         SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ledger_time(), ledger_time()
+           state, inputs, repeatable, fired, started, cause, due, counted)
+         SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ledger_time(), ledger_time()
          FROM tenants WHERE id = ?1
          ON CONFLICT (id) DO NOTHING",
     )?
@@ -288,6 +312,7 @@ fn insert(db: &Connection, run: &NewRun, state: RunState) -> rusqlite::Result<()
         run.repeatable,
         run.fired.millis(),
         started,
+        run.cause.as_ref().map(DispatchId::as_str),
     ])?;
     let oldest = last + 1 - RUNS_OF_A_TENANT;
     if oldest > 0 {
@@ -318,6 +343,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
             fired: Moment::from_millis(row.get(9)?),
             inputs: row.get(10)?,
             repeatable: row.get(11)?,
+            cause: row.get::<_, Option<String>>(17)?.map(DispatchId::from),
         },
         state: RunState::named(&state).unwrap_or(RunState::Interrupted),
         attempts: row.get(13)?,
@@ -329,5 +355,5 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
 }
 
 fn with_record(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
-    Ok(StoredRun { record: row.get(17)?, ..stored(row)? })
+    Ok(StoredRun { record: row.get(18)?, ..stored(row)? })
 }

@@ -2,7 +2,7 @@
 
 use ledger::{BusyRuns, EndedRun, NewRun, NewTrigger, QUEUED_RUNS, RUN_ATTEMPTS, RunFilter, RunState};
 use posthouse_time::Moment;
-use posthouse_wire::TenantId;
+use posthouse_wire::{DispatchId, TenantId};
 
 fn run(tenant: &str, id: &str, repeatable: bool) -> NewRun {
     NewRun {
@@ -17,6 +17,7 @@ fn run(tenant: &str, id: &str, repeatable: bool) -> NewRun {
         fired: Moment::from_millis(1),
         inputs: Some("{}".to_owned()),
         repeatable,
+        cause: None,
     }
 }
 
@@ -134,6 +135,25 @@ stories! {
         assert_eq!(runs.dispatches_of_run(&"run_1".into()).await.unwrap(), ["d-1"]);
         assert_eq!(runs.runs_of_dispatch(&"d-1".into()).await.unwrap()[0].run.id, "run_1");
         assert!(!runs.cancel_queued_run(&acme, &"run_1".into(), Moment::from_millis(9)).await.unwrap());
+    }
+
+    async fn a_run_leads_to_its_cause_and_a_cause_to_its_runs(book) {
+        book.enrols("acme", "heron").await;
+        let runs = book.ledger.skill_runs();
+        let causes = [("run_1", Some("d-1")), ("run_2", None), ("run_3", Some("d-1"))];
+        for (id, cause) in causes {
+            let cause = cause.map(DispatchId::from);
+            assert!(runs.queue_run(NewRun { cause, ..run("ten_acme", id, false) }).await.unwrap());
+        }
+        for (id, cause) in causes {
+            assert_eq!(runs.cause_of_run(&id.into()).await.unwrap(), cause.map(DispatchId::from));
+        }
+        assert_eq!(runs.cause_of_run(&"run_404".into()).await.unwrap(), None);
+        for (limit, expected) in [(10, &["run_1", "run_3"][..]), (1, &["run_1"])] {
+            let caused = runs.runs_caused_by(&"d-1".into(), limit).await.unwrap();
+            let ids: Vec<String> = caused.into_iter().map(|run| run.run.id.to_string()).collect();
+            assert_eq!(ids, expected);
+        }
     }
 
     async fn triggers_follow_the_skills_and_an_event_name_has_one_skill(book) {

@@ -77,6 +77,7 @@ impl PostApi {
             from: fields.optional_label("from", LONGEST_LABEL)?,
             trigger_kind: trigger(&by, &mut fields)?,
             origin: None,
+            dispatch_id: None,
         };
         fields.end()?;
         let unless_given = default_wait.unwrap_or(LONGEST_WAIT);

@@ -8,7 +8,8 @@ use super::output::{Output, aligned, cell};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Prints every step of one message with its time, and the steps of linked messages; never their texts
+    /// Prints every step of one message with its time, and the steps of linked messages and of those that skills sent
+    /// before and after it; never their texts
     #[command(
         after_help = "Examples:\n  posthouse message trace ent_0193…\n  posthouse message trace telegram:-1001:42\n  \
         posthouse message trace 0193c0de-…"
@@ -43,6 +44,11 @@ fn render(story: &Value) -> String {
         cell(&story["message"]),
         cell(&story["instance_id"]),
     );
+    for (field, words) in [("runs", "sent by"), ("led_to", "led to")] {
+        for run in story[field].as_array().into_iter().flatten() {
+            text.push_str(&format!("  {words} {}\n", cell(run)));
+        }
+    }
     let steps = story["steps"].as_array().into_iter().flatten();
     let rows: Vec<Vec<String>> = steps
         .map(|step| {

@@ -144,6 +144,9 @@ fn rendered(run: &Value) -> String {
     let mut lines = vec![format!("{}  {}  {}", cell(&run["id"]), cell(&run["skill"]), cell(&run["state"]))];
     let trigger = &run["trigger"];
     lines.push(format!("trigger: {} {}", cell(&trigger["source"]), cell(&trigger["name"])));
+    if run["cause"].is_string() {
+        lines.push(format!("cause: {}", cell(&run["cause"])));
+    }
     for (what, field) in [("fired", "fired_at_ms"), ("started", "started_at_ms"), ("ended", "ended_at_ms")] {
         if run[field].is_number() {
             lines.push(format!("{what}: {}", at(&run[field])));

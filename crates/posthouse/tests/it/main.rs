@@ -29,6 +29,7 @@ mod issuer_tokens;
 mod key_permissions;
 mod matrix;
 mod matrix_rooms;
+mod message_chain;
 mod post_cli;
 mod post_reading;
 mod receiver;

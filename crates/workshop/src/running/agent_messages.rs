@@ -134,6 +134,7 @@ impl AgentMessages {
         message: &AgentDelivery,
         timeout: Duration,
     ) -> Result<ExchangeAnswer, HostFault> {
+        self.note(&message.meta.dispatch_id).await?;
         let correlation = message.meta.correlation_id.as_ref().map_or("", |id| id.as_str());
         let request = AskCommand {
             agent: agent.to_owned(),
@@ -145,6 +146,7 @@ impl AgentMessages {
             from: Some(message.meta.skill_name.to_string()),
             trigger_kind: Some(trigger_kind(&message.meta.trigger_kind)),
             origin: Some(origin(&message.meta)),
+            dispatch_id: Some(message.meta.dispatch_id.as_str().into()),
         };
         let (post, by) = (self.post.clone(), self.by.clone());
         let asked = tokio::spawn(async move { post.questions().ask(&by, request).await });

@@ -18,6 +18,7 @@ use posthouse_time::Moment;
 use posthouse_wire::RunId;
 use serde_json::{Map, Value, json};
 
+use super::event_cause::named_cause;
 use super::skill_runner::SkillRunner;
 use super::trigger_events::EventOutcome;
 use crate::routes::{HttpAnswer, answered, unavailable};
@@ -160,6 +161,9 @@ fn shown(run: &StoredRun) -> Value {
             shown[field] = at.millis().into();
         }
     }
+    if let Some(cause) = &run.run.cause {
+        shown["cause"] = cause.as_str().into();
+    }
     if let Some(error) = &run.error {
         shown["error"] = error.as_str().into();
     }
@@ -180,7 +184,8 @@ async fn send_event(
         true => Map::new(),
         false => serde_json::from_slice(&body).map_err(Problem::malformed_json)?,
     };
-    match answered(runner.triggers().event(&by.tenant, &name, params).await)? {
+    let cause = named_cause(runner.runs().post(), &by, &head.headers).await?;
+    match answered(runner.triggers().event(&by.tenant, &name, params, cause).await)? {
         EventOutcome::Queued(id) => {
             let accepted = json!({ "run_id": id, "durability": "durable" });
             Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
@@ -229,7 +234,7 @@ async fn reference_event(State(runner): State<SkillRunner>, request: Request) ->
         return refused(StatusCode::BAD_REQUEST, reason);
     };
     let params = body["params"].as_object().cloned().unwrap_or_default();
-    let outcome = match answered(runner.triggers().event(&by.tenant, name, params).await) {
+    let outcome = match answered(runner.triggers().event(&by.tenant, name, params, None).await) {
         Ok(outcome) => outcome,
         Err(problem) => return problem.into_response(),
     };

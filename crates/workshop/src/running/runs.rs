@@ -106,6 +106,10 @@ impl Runs {
         &self.0.parts.records
     }
 
+    pub fn post(&self) -> &Post {
+        &self.0.parts.post
+    }
+
     pub fn workshop(&self) -> &Workshop {
         &self.0.parts.workshop
     }
@@ -326,6 +330,7 @@ impl Runs {
             fired: self.timepiece().now(),
             inputs: None,
             repeatable: false,
+            cause: None,
         };
         Ok(self.records().begin_run(run).await?)
     }

@@ -1,7 +1,7 @@
 //! Events: a program names one, and the run of the skill that has a trigger for it is queued.
 
-use ledger::TriggerRecord;
-use posthouse_wire::{RunId, TenantId};
+use ledger::{NewRun, TriggerRecord};
+use posthouse_wire::{DispatchId, RunId, TenantId};
 use serde_json::{Map, Value};
 
 use super::triggers::Triggers;
@@ -29,12 +29,13 @@ pub enum EventOutcome {
 }
 
 impl Triggers {
-    /// Queues the run of the skill that waits for an event.
+    /// Queues the run of the skill that waits for an event. `cause` is the message that led to the event.
     pub async fn event(
         &self,
         tenant: &TenantId,
         name: &str,
         params: Map<String, Value>,
+        cause: Option<DispatchId>,
     ) -> Result<Result<EventOutcome, StoreRefusal>, Fault> {
         let triggers = match self.for_events(tenant).await? {
             Ok(triggers) => triggers,
@@ -60,7 +61,9 @@ impl Triggers {
             return Ok(Ok(EventOutcome::TooLarge));
         }
         let id = RunId::mint(now.millis());
-        Ok(Ok(match self.queue_run(tenant, &found, id.clone(), now, Some(inputs)).await? {
+        let run = self.run_of(tenant, &found, id.clone(), now).await?;
+        let run = NewRun { inputs: Some(inputs), cause, ..run };
+        Ok(Ok(match self.queue.add(run).await? {
             true => EventOutcome::Queued(id),
             false => EventOutcome::QueueFull,
         }))

@@ -199,18 +199,17 @@ impl Triggers {
         Ok(changed)
     }
 
-    /// Stores a run that waits. False if the tenant has too many.
-    pub(super) async fn queue_run(
+    /// The run of a trigger, to be queued.
+    pub(super) async fn run_of(
         &self,
         tenant: &TenantId,
         of: &TriggerRecord,
         id: RunId,
         fired: Moment,
-        inputs: Option<String>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<NewRun, Fault> {
         let trigger_id = trigger_id(of.number);
         let by = trigger_caller(tenant, &trigger_id);
-        let run = NewRun {
+        Ok(NewRun {
             id,
             tenant: tenant.clone(),
             skill: of.trigger.skill.clone(),
@@ -220,10 +219,10 @@ impl Triggers {
             caller: by.client.to_string(),
             trigger_id: Some(trigger_id),
             fired,
-            inputs,
+            inputs: None,
             repeatable: self.runs.is_repeatable(&by, &of.trigger.skill).await?,
-        };
-        self.queue.add(run).await
+            cause: None,
+        })
     }
 
     /// Handles a due alarm: queues the run, then sets the next alarm. Both can be repeated.
@@ -253,8 +252,11 @@ impl Triggers {
         let is_missed = now > Moment::from_millis(time.millis() + jitter) + GRACE;
         if is_missed && settings.missed_runs == MissedRuns::Skip {
             tracing::warn!(%tenant, skill = found.trigger.skill, "a scheduled run was missed and is skipped");
-        } else if !self.queue_run(tenant, found, run_id(tenant, arm.job.as_str()), time, None).await? {
-            return Ok(false);
+        } else {
+            let run = self.run_of(tenant, found, run_id(tenant, arm.job.as_str()), time).await?;
+            if !self.queue.add(run).await? {
+                return Ok(false);
+            }
         }
         // Without an alarm for the next time, this one stays until there is room for it.
         self.alarms.set(tenant, found, after).await

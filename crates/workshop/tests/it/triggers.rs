@@ -126,7 +126,7 @@ async fn an_event_is_matched_without_regard_to_case_and_its_parameters_keep_thei
     let triggers = server.runner.triggers();
     let send = async |name: &str, params: serde_json::Value| {
         let params = params.as_object().unwrap().clone();
-        triggers.event(&server.acme, name, params).await.unwrap().unwrap()
+        triggers.event(&server.acme, name, params, None).await.unwrap().unwrap()
     };
     assert_eq!(send("nope", json!({})).await, EventOutcome::Unknown);
     let missing = EventOutcome::Mismatch {
