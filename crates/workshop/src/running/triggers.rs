@@ -36,7 +36,7 @@ pub struct Triggers {
     pub(super) records: Arc<dyn SkillTriggers>,
     alarms: TriggerAlarms,
     pub(super) runs: Runs,
-    queue: Arc<RunQueue>,
+    pub(super) queue: Arc<RunQueue>,
 }
 
 /// What became of a trigger that was to be added.
