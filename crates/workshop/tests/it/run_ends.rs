@@ -18,7 +18,7 @@ const EVENT: &str = "# Triggers: event: go\n";
 
 /// The run that an event has queued.
 async fn queued(server: &SkillServer) -> RunId {
-    match server.runner.triggers().event(&server.acme, "go", Map::new()).await.unwrap().unwrap() {
+    match server.runner.triggers().event(&server.acme, "go", Map::new(), None).await.unwrap().unwrap() {
         EventOutcome::Queued(id) => id,
         other => panic!("{other:?}"),
     }
@@ -186,5 +186,13 @@ impl SkillRuns for TroubledRuns {
 
     async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault> {
         self.inner.dispatches_of_run(id).await
+    }
+
+    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+        self.inner.runs_caused_by(dispatch, limit).await
+    }
+
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault> {
+        self.inner.cause_of_run(id).await
     }
 }

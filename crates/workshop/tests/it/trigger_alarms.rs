@@ -62,7 +62,8 @@ async fn events_do_not_read_a_store_outside_of_the_server() {
     server.starts();
     let triggers = server.runner.triggers();
     let followed = async {
-        while triggers.event(&server.acme, "go", Map::new()).await.unwrap().unwrap() == EventOutcome::Unknown
+        while triggers.event(&server.acme, "go", Map::new(), None).await.unwrap().unwrap()
+            == EventOutcome::Unknown
         {
             tokio::task::yield_now().await;
         }
@@ -70,9 +71,9 @@ async fn events_do_not_read_a_store_outside_of_the_server() {
     server.time.wind_until(Duration::from_secs(1), followed).await;
     let before = store.lists();
     for _ in 0..10 {
-        let known = triggers.event(&server.acme, "go", Map::new()).await.unwrap().unwrap();
+        let known = triggers.event(&server.acme, "go", Map::new(), None).await.unwrap().unwrap();
         assert!(matches!(known, EventOutcome::Queued(_)), "{known:?}");
-        let unknown = triggers.event(&server.acme, "nope", Map::new()).await.unwrap().unwrap();
+        let unknown = triggers.event(&server.acme, "nope", Map::new(), None).await.unwrap().unwrap();
         assert_eq!(unknown, EventOutcome::Unknown);
     }
     assert_eq!(store.lists(), before);
