@@ -19,9 +19,35 @@ pub(crate) struct SkillChanges {
 struct WaitingTenants {
     order: VecDeque<TenantId>,
     since: HashMap<TenantId, Moment>,
+    /// The last change of each tenant whose skills nobody has read since, with a number of its own.
+    unread: HashMap<TenantId, u64>,
+    last: u64,
 }
 
 impl SkillChanges {
+    /// Notes that this server changed skills of a tenant, or may have. The next event waits until they are read.
+    pub fn note_unread(&self, tenant: &TenantId, now: Moment) {
+        let mut waiting = self.waiting.lock();
+        waiting.last += 1;
+        let number = waiting.last;
+        waiting.unread.insert(tenant.clone(), number);
+        drop(waiting);
+        self.note(tenant, now);
+    }
+
+    /// The last change of a tenant that nobody has read.
+    pub fn unread(&self, tenant: &TenantId) -> Option<u64> {
+        self.waiting.lock().unread.get(tenant).copied()
+    }
+
+    /// Notes that the skills of a tenant were read. `change` was the last one when the reading began.
+    pub fn note_read(&self, tenant: &TenantId, change: Option<u64>) {
+        let mut waiting = self.waiting.lock();
+        if change.is_some() && waiting.unread.get(tenant).copied() == change {
+            waiting.unread.remove(tenant);
+        }
+    }
+
     /// Notes that skills of a tenant, or the settings of its store, may have changed.
     pub fn note(&self, tenant: &TenantId, now: Moment) {
         let mut waiting = self.waiting.lock();
@@ -65,5 +91,19 @@ mod tests {
         assert_eq!(changes.take(|_| true).map(|(tenant, _)| tenant), Some(zen));
         assert_eq!(changes.take(|_| true), Some((acme, Moment::from_seconds(9))));
         assert_eq!(changes.take(|_| true), None);
+    }
+
+    #[test]
+    fn a_change_during_a_reading_is_still_unread() {
+        let (changes, acme) = (SkillChanges::default(), TenantId::from("acme"));
+        assert_eq!(changes.unread(&acme), None);
+        changes.note_unread(&acme, Moment::from_seconds(1));
+        let first = changes.unread(&acme);
+        changes.note_unread(&acme, Moment::from_seconds(2));
+        changes.note_read(&acme, first);
+        let second = changes.unread(&acme);
+        assert!(second.is_some() && second != first);
+        changes.note_read(&acme, second);
+        assert_eq!(changes.unread(&acme), None);
     }
 }

@@ -105,7 +105,7 @@ impl TenantSkills {
     /// Notes a change for the triggers. A refused one has changed nothing; one that failed may have.
     fn note_change<T>(&self, by: &Caller, answer: StoreAnswer<T>) -> StoreAnswer<T> {
         if !matches!(answer, Ok(Err(_))) {
-            self.changes.note(&by.tenant, self.stores.now());
+            self.changes.note_unread(&by.tenant, self.stores.now());
         }
         answer
     }

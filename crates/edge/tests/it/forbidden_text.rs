@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use edge::platform::Platform;
-use ledger::Discriminator;
 use posthouse_time::{Moment, Timepiece};
 use serde_json::Value;
 use tracing::level_filters::LevelFilter;
@@ -35,7 +34,7 @@ async fn take(platform: &Arc<dyn Platform>, base: &str, case: &Value, folder: &P
     let logging = tracing::subscriber::set_default(logging);
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let bot = Arc::new(bot(platform.name(), base, &case["context"]));
-    let server = TestServer::routed(&bot, Discriminator::Any, &clock).await;
+    let server = TestServer::in_folder(&bot, &clock, &folder.join("ledger")).await;
     let reading = read(&**platform, &bot, case);
     server.intake().take(platform, &bot, reading, None).await.unwrap();
     let done = async {

@@ -166,14 +166,17 @@ pub enum Command {
         human: bool,
     },
     /// Not here: `posthouse serve` runs a server
+    #[command(after_help = "Example:\n  posthouse serve --dir ./posthouse-data")]
     Serve(OtherServer),
     /// Not here: `posthouse up` runs a server with its pages
+    #[command(after_help = "Example:\n  posthouse up")]
     Dashboard(OtherServer),
 }
 
 /// The arguments of a command that Posthouse has under another name. They are not looked at.
 #[derive(Args)]
 pub struct OtherServer {
+    /// Anything; it is not looked at
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<std::ffi::OsString>,
 }

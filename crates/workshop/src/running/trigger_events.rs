@@ -70,11 +70,12 @@ impl Triggers {
     }
 
     /// The triggers that an event can have. A store outside of the server would be read for each event, so the
-    /// triggers of its skills are those that the follower stored last.
+    /// triggers of its skills are the stored ones, unless this server has changed its skills since they were read.
     async fn for_events(&self, tenant: &TenantId) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
-        match self.runs.workshop().skills().is_foreign(tenant).await? {
-            true => Ok(Ok(self.records.triggers(tenant).await?.0)),
-            false => self.list(tenant).await,
+        let skills = self.runs.workshop().skills();
+        if skills.changes().unread(tenant).is_none() && skills.is_foreign(tenant).await? {
+            return Ok(Ok(self.records.triggers(tenant).await?.0));
         }
+        self.list(tenant).await
     }
 }

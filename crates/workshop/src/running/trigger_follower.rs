@@ -62,7 +62,7 @@ impl TriggerFollower {
     pub async fn run(self: &Arc<Self>) -> Result<(), Fault> {
         let closing = self.runs.closing().clone();
         for tenant in self.runs.workshop().skills().tenants().await? {
-            self.note(&tenant);
+            self.changes().note_unread(&tenant, self.runs.timepiece().now());
         }
         let mut turns = FollowerTurns {
             under_way: HashSet::new(),

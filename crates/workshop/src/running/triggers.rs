@@ -95,6 +95,20 @@ impl Triggers {
         tenant: &TenantId,
         since: Moment,
     ) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
+        let changes = self.runs.workshop().skills().changes();
+        let change = changes.unread(tenant);
+        let followed = self.follow_skills(tenant, since).await?;
+        if followed.is_ok() {
+            changes.note_read(tenant, change);
+        }
+        Ok(followed)
+    }
+
+    async fn follow_skills(
+        &self,
+        tenant: &TenantId,
+        since: Moment,
+    ) -> Result<Result<Vec<TriggerRecord>, StoreRefusal>, Fault> {
         let by = trigger_caller(tenant, "list");
         let skills = self.runs.workshop().skills();
         let version = match skills.version(&by).await? {

@@ -1,5 +1,6 @@
 //! A test server that receives the updates of a Telegram bot.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use edge::platform::Platform;
@@ -51,13 +52,38 @@ impl TestServer {
     /// A server whose bot is open to everybody, with this route to the agent.
     pub async fn routed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> TestServer {
         let config = relay::Config::default();
-        TestServer::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
+        TestServer::build(
+            bot,
+            discriminator,
+            PrincipalPolicy::Any,
+            clock,
+            config,
+            Vec::new(),
+            Location::Memory,
+        )
+        .await
+    }
+
+    /// A server whose bot is open to everybody, with its ledger in this folder.
+    pub async fn in_folder(bot: &OpenedBot, clock: &Timepiece, folder: &Path) -> TestServer {
+        let (config, location) = (relay::Config::default(), Location::Folder(folder.to_owned()));
+        TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, Vec::new(), location)
+            .await
     }
 
     /// A server whose bot has the default access policy.
     pub async fn closed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> TestServer {
         let config = relay::Config::default();
-        TestServer::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
+        TestServer::build(
+            bot,
+            discriminator,
+            PrincipalPolicy::default(),
+            clock,
+            config,
+            Vec::new(),
+            Location::Memory,
+        )
+        .await
     }
 
     /// A server with this platform, whose agent's inbox has this many places.
@@ -68,7 +94,16 @@ impl TestServer {
         platform: Arc<dyn Platform>,
     ) -> TestServer {
         let config = relay::Config { inbox_entries, ..relay::Config::default() };
-        TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
+        TestServer::build(
+            bot,
+            Discriminator::Any,
+            PrincipalPolicy::Any,
+            clock,
+            config,
+            vec![platform],
+            Location::Memory,
+        )
+        .await
     }
 
     /// A server with this platform.
@@ -78,7 +113,16 @@ impl TestServer {
         platform: Arc<dyn Platform>,
     ) -> TestServer {
         let config = relay::Config::default();
-        TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
+        TestServer::build(
+            bot,
+            Discriminator::Any,
+            PrincipalPolicy::Any,
+            clock,
+            config,
+            vec![platform],
+            Location::Memory,
+        )
+        .await
     }
 
     /// A server with this platform, whose bot is shared. No place is routed to the agent.
@@ -88,7 +132,8 @@ impl TestServer {
         platform: Arc<dyn Platform>,
     ) -> TestServer {
         let (config, nowhere) = (relay::Config::default(), Discriminator::Chat("nowhere".into()));
-        TestServer::build(bot, nowhere, PrincipalPolicy::Any, clock, config, vec![platform]).await
+        TestServer::build(bot, nowhere, PrincipalPolicy::Any, clock, config, vec![platform], Location::Memory)
+            .await
     }
 
     async fn build(
@@ -98,8 +143,9 @@ impl TestServer {
         clock: &Timepiece,
         config: relay::Config,
         platforms: Vec<Arc<dyn Platform>>,
+        location: Location,
     ) -> TestServer {
-        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
+        let ledger = Ledger::open(location, clock.clone()).await.unwrap();
         let roster = ledger.roster();
         let (tenant, agent) = ("ten_1".into(), InstanceId::new("inst_1"));
         roster

@@ -156,6 +156,10 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
             offers_tools(actors, cells);
             continue;
         }
+        if command == "skill run" {
+            runs_skill(actors, cells);
+            continue;
+        }
         if SPEAKING.contains(&command.as_str()) {
             speaks(actors, cells, command);
             continue;
@@ -193,7 +197,6 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
     }
 }
 
-/// A command that writes to agents, run by programs that have no permission for the agent or the question.
 /// `mcp`, with a client that asks for an agent.
 fn offers_tools(actors: &Actors, cells: &mut Cells) {
     let mut guess = actors.umbrella_client.clone();
@@ -226,6 +229,36 @@ fn offers_tools(actors: &Actors, cells: &mut Cells) {
     }
 }
 
+/// `skill run` for a skill on the server, by programs of others. An agent of the owner runs it.
+fn runs_skill(actors: &Actors, cells: &mut Cells) {
+    let text = "# Skill: tide-watch\n# Status: Approved\ngo:\n    emit(text=\"high water\")\ndefault: go\n";
+    let file = actors.server.secret_file("tide-watch.md", text);
+    actors.server.does(&["skill", "write", "tide-watch", &file, "--tenant", "acme"]);
+    let skill = Name::new("tide-watch", "tide-match");
+    let mut guess = actors.umbrella_client.clone();
+    guess["client_secret"] = "guess".into();
+    let runs = |credential: &serde_json::Value, is_there: bool| {
+        let text = |name: &str| credential[name].as_str().unwrap();
+        let env =
+            [("POSTHOUSE_CLIENT_ID", text("client_id")), ("POSTHOUSE_CLIENT_SECRET", text("client_secret"))];
+        let (code, said) = types(actors, &["skill", "run", skill.form(is_there)], &env);
+        (code, skill.without(is_there, &said))
+    };
+    for (who, credential) in [
+        ("another tenant's program", &actors.umbrella_client),
+        ("a revoked program", &actors.revoked_client),
+        ("an unknown program", &guess),
+    ] {
+        let (there, absent) = (runs(credential, true), runs(credential, false));
+        let is_refused = there.0 == 1 && !there.1.contains("high water");
+        let what = format!("posthouse skill run by {who}");
+        cells.cell("commands", &what, is_refused, &format!("{there:?}"), &format!("{absent:?}"));
+    }
+    let own = runs(&actors.wren, true);
+    assert!(own.0 == 0 && own.1.contains("high water"), "{own:?}");
+}
+
+/// A command that writes to agents, run by programs that have no permission for the agent or the question.
 fn speaks(actors: &Actors, cells: &mut Cells, command: &str) {
     let revoked = &actors.revoked_client;
     let mut guess = actors.umbrella_client.clone();

@@ -53,10 +53,10 @@ struct ChildConnection {
 }
 
 /// Calls that wait for an answer. It is `None` after the child process has ended.
-struct Waiting(Mutex<Option<HashMap<u64, WaitingCall>>>);
+struct Waiting(Mutex<Option<HashMap<u64, AwaitedAnswer>>>);
 
 /// An answer lies here until its call has its next turn, so it counts in the memory of the call before that.
-struct WaitingCall {
+struct AwaitedAnswer {
     answer: oneshot::Sender<Result<HeldAnswer, HostFault>>,
     memory: AnswerMemory,
 }
@@ -190,16 +190,16 @@ impl Waiting {
         memory: AnswerMemory,
     ) -> Option<oneshot::Receiver<Result<HeldAnswer, HostFault>>> {
         let (answer, receiver) = oneshot::channel();
-        self.0.lock().as_mut()?.insert(id, WaitingCall { answer, memory });
+        self.0.lock().as_mut()?.insert(id, AwaitedAnswer { answer, memory });
         Some(receiver)
     }
 
-    fn take(&self, id: u64) -> Option<WaitingCall> {
+    fn take(&self, id: u64) -> Option<AwaitedAnswer> {
         self.0.lock().as_mut()?.remove(&id)
     }
 }
 
-impl WaitingCall {
+impl AwaitedAnswer {
     /// Hands an answer over, or the error that there is no memory for it.
     fn answer(mut self, message: ServerMessage) {
         let held = self.memory.hold(message.size());
