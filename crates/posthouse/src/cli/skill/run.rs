@@ -80,8 +80,7 @@ impl RunArgs {
     }
 
     async fn run_on_server(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
-        let why =
-            || format!("there is no file {0}, so {0} is read as the name of a stored skill", self.skill);
+        let why = || format!("there is no file {}, so it is read as the name of a stored skill", self.skill);
         let program = self.credential.connect(server).await.with_context(why)?;
         let inputs: Map<String, Value> = self.inputs.texts();
         let execution =

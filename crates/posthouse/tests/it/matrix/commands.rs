@@ -110,14 +110,15 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "alias create" => vec!["enrolled_agent", &agent, "--tenant", tenant],
         "alias remove" => vec!["kestrel", "--tenant", tenant],
         "run list" | "run-settings show" | "secret list" => vec!["--tenant", tenant],
-        "run show" | "run cancel" => vec!["run_019a0000", "--tenant", tenant],
+        "run show" | "run cancel" | "run replay" => vec!["run_019a0000", "--tenant", tenant],
         "run-settings change" => vec!["--tenant", tenant, "--max-run", "60"],
         "secret set" => vec!["KEY", "--tenant", tenant, "--value-file", &file],
         "secret remove" => vec!["KEY", "--tenant", tenant],
         "skill list" | "skill reapprove" | "skill verify" | "approval-key list" | "approval-key log" => {
             vec!["--tenant", tenant]
         }
-        "skill lint" | "skill compile" | "skill fmt" | "skill show" | "skill history" | "skill restore" => {
+        "skill lint" | "skill compile" | "skill fmt" | "skill show" | "skill history" | "skill restore"
+        | "skill run" => {
             vec!["tide-watch", "--tenant", tenant]
         }
         "skill approve" | "skill delete" => vec!["tide-watch", "--yes", "--tenant", tenant],
@@ -158,7 +159,6 @@ pub fn fill(actors: &Actors, cells: &mut Cells) {
         }
         if command == "skill run" {
             runs_skill(actors, cells);
-            continue;
         }
         if SPEAKING.contains(&command.as_str()) {
             speaks(actors, cells, command);
