@@ -62,6 +62,12 @@ fn writes(telegram: &TelegramStandIn, person: i64, text: &str) {
     telegram.inject(message.by(person, "Somebody").to_bot(BOT)).unwrap();
 }
 
+/// Waits until the server has accepted all messages that were written.
+async fn all_are_delivered(telegram: &TelegramStandIn) {
+    let none_waits = |telegram: &TelegramStandIn| telegram.deliveries(None).pending == 0;
+    assert!(telegram.until(crate::talk::PATIENCE, none_waits).await);
+}
+
 async fn open() -> (TelegramStandIn, TestServer, Member, Member) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let server = TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
@@ -94,12 +100,14 @@ async fn each_tenants_people_reach_their_own_agent_and_strangers_reach_nobody() 
         says(&telegram, BOT, person, text);
         writes(&telegram, person, &format!("{text} in the group"));
     }
-    // What was not for an agent would have come first.
-    for text in ["five", "five in the group"] {
-        assert_eq!(heron.hears().await, text);
-    }
-    for text in ["six", "six in the group"] {
-        assert_eq!(otter.hears().await, text);
+    for (member, person, own) in [(&mut heron, 5, "five"), (&mut otter, 6, "six")] {
+        // Telegram delivers the messages of one chat in order, and different chats at the same time.
+        let mut heard = [member.hears().await, member.hears().await];
+        heard.sort();
+        assert_eq!(heard, [own.to_owned(), format!("{own} in the group")]);
+        all_are_delivered(&telegram).await;
+        says(&telegram, BOT, person, "marker");
+        assert_eq!(member.hears().await, "marker", "what is not for an agent would come before it");
     }
     assert!(heron.sends(5, "to my own").await.success);
     assert!(heron.sends(GROUP, "where my own is").await.success);
@@ -146,6 +154,7 @@ async fn a_claim_needs_proof_and_gives_only_what_its_agent_may_have() {
     assert_eq!((otter.hears().await.as_str(), otter.hears().await.as_str()), ("a stranger", "six"));
     assert_eq!(heron.hears().await, "five", "a linked author's message is never another agent's");
     says(&telegram, BOT, 7, "alone with the bot");
+    all_are_delivered(&telegram).await;
     says(&telegram, BOT, 6, "marker");
     assert_eq!(otter.hears().await, "marker", "a claim concerns the group only");
 
@@ -239,6 +248,7 @@ async fn an_agent_can_end_only_what_is_its_own() {
     assert_eq!(ended, (200, json!({ "ok": true, "bindingsRemoved": 1 })));
     assert_eq!(otter.manages(&server, "deprovision", json!({})).await.0, 401, "its credential ended with it");
     says(&telegram, BOT, 6, "to nobody");
+    all_are_delivered(&telegram).await;
     says(&telegram, BOT, 5, "marker");
     assert_eq!(heron.hears().await, "marker");
     let listed = server.does(&["binding", "list"]);
