@@ -16,6 +16,7 @@ mod audit;
 mod auth;
 mod backup;
 mod bindings;
+mod bot_changes;
 mod bots;
 mod capabilities;
 mod claims;

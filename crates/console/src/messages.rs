@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::MessageTimeline;
+use ledger::{MessageTimeline, TenantDispatch};
 use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
@@ -60,7 +60,7 @@ fn shown(story: MessageTimeline) -> ShownTimeline {
         chat: story.chat.map(|chat| chat.to_string()),
         message: story.message.map(|message| message.to_string()),
         linked: story.linked,
-        dispatch_id: story.dispatch.map(|dispatch| dispatch.to_string()),
+        dispatch_id: story.dispatch.map(|dispatch| dispatch.id.to_string()),
         runs: Vec::new(),
         led_to: Vec::new(),
         steps: story.steps.into_iter().map(step).collect(),
@@ -122,21 +122,26 @@ pub(crate) async fn trace(
     }
     console.add_linked(&mut stories).await?;
     let records = console.runner.runs().records();
-    let own: Vec<DispatchId> = stories.iter().filter_map(|story| story.dispatch.clone()).collect();
+    let own: Vec<TenantDispatch> = stories.iter().filter_map(|story| story.dispatch.clone()).collect();
     for dispatch in MessageChain::new(&**records).follow(&id, &own).await? {
-        stories.extend(console.traces.dispatch(&dispatch).await?);
+        let found = console.traces.dispatch(&dispatch.id).await?;
+        stories.extend(found.into_iter().filter(|story| story.dispatch.as_ref() == Some(&dispatch)));
     }
     if stories.is_empty() {
         return Err(AdminProblem::absent("no_such_message", format!("there is no message `{id}`")));
     }
     console.add_linked(&mut stories).await?;
-    let mut items: Vec<ShownTimeline> = stories.into_iter().map(shown).collect();
-    for item in &mut items {
-        let Some(dispatch) = &item.dispatch_id else { continue };
-        let runs = records.runs_of_dispatch(&dispatch.as_str().into()).await?;
-        item.runs = runs.into_iter().map(|run| run.run.id.to_string()).collect();
-        let led_to = records.runs_caused_by(&dispatch.as_str().into(), MOST_RUNS).await?;
-        item.led_to = led_to.into_iter().map(|run| run.run.id.to_string()).collect();
+    let mut items = Vec::new();
+    for story in stories {
+        let dispatch = story.dispatch.clone();
+        let mut item = shown(story);
+        if let Some(dispatch) = dispatch {
+            let runs = records.runs_of_dispatch(&dispatch).await?;
+            item.runs = runs.into_iter().map(|run| run.run.id.to_string()).collect();
+            let led_to = records.runs_caused_by(&dispatch, MOST_RUNS).await?;
+            item.led_to = led_to.into_iter().map(|run| run.run.id.to_string()).collect();
+        }
+        items.push(item);
     }
     Ok(Json(Trace { id, items }))
 }

@@ -21,9 +21,9 @@ use workshop::{SkillRunner, Workshop};
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminApi, access, agents, aliases, approval_keys, audit, auth, backup, bindings, bots, capabilities,
-    claims, clients, connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts, routing,
-    run_settings, tenants,
+    AdminApi, access, agents, aliases, approval_keys, audit, auth, backup, bindings, bot_changes, bots,
+    capabilities, claims, clients, connectors, enroll_tokens, inbox, invites, jobs, keys, messages, receipts,
+    routing, run_settings, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -97,7 +97,7 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/bots", || get(bots::list)),
     Endpoint::closed("POST", "/admin/bots", || post(bots::create)),
     Endpoint::closed("GET", "/admin/bots/{platform}/{bot}", || get(bots::show)),
-    Endpoint::closed("PATCH", "/admin/bots/{platform}/{bot}", || patch(bots::change)),
+    Endpoint::closed("PATCH", "/admin/bots/{platform}/{bot}", || patch(bot_changes::change)),
     Endpoint::closed("DELETE", "/admin/bots/{platform}/{bot}", || delete(bots::remove)),
     Endpoint::closed("GET", "/admin/access", || get(access::list)),
     Endpoint::closed("POST", "/admin/access/{platform}/{bot}", || post(access::decide)),

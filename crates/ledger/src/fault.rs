@@ -2,7 +2,8 @@
 
 use crate::file_threads::NoFileResult;
 
-/// An error of the ledger. Nothing was written, and the call can be repeated.
+/// An error of the ledger. Nothing was written, and the call can be repeated; only of a call to a file of a tenant it is
+/// not known what was done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error("the disk that holds the ledger is full")]

@@ -13,7 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use posthouse_wire::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The largest number of threads of one tenant.
+/// The largest number of threads of one tenant for one kind of files: those of its stores, those that its skills read,
+/// or those of its connectors.
 pub const FILE_THREADS: usize = 8;
 /// Pieces of work that may wait for one of these threads.
 pub const WAITING_FILE_WORK: usize = 1024;
@@ -129,19 +130,24 @@ impl FileThreads {
 
     /// Runs a job on one of the threads. The slot is free again when the job returns.
     pub fn run(&self, slot: FileThreadSlot, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let job = Box::new(move || {
+        let job: FileJob = Box::new(move || {
             let _held = slot;
             job();
         });
         let mut state = self.queue.state.lock();
-        state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() {
+        if state.idle > state.jobs.len() {
+            state.jobs.push_back(job);
             self.queue.added.notify_one();
             return Ok(());
         }
         drop(state);
         let queue = Arc::clone(&self.queue);
-        std::thread::Builder::new().name("files".to_owned()).spawn(move || queue.work()).map(drop)
+        // If no thread can be started, the job is dropped here and is not done later.
+        let work = move || {
+            job();
+            queue.work();
+        };
+        std::thread::Builder::new().name("files".to_owned()).spawn(work).map(drop)
     }
 }
 

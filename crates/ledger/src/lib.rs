@@ -138,7 +138,7 @@ pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
-pub use trace::{MessageTimeline, TraceStep, Traces};
+pub use trace::{MessageTimeline, TenantDispatch, TraceStep, Traces};
 pub use usage::{MEDIA_BYTES, TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, SECRETS_OF_A_TENANT,

@@ -5,6 +5,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{DispatchId, RunId, TenantId};
 
 use crate::Fault;
+use crate::trace::TenantDispatch;
 
 /// Runs of a tenant that are kept. The oldest ended ones are deleted.
 pub const RUNS_OF_A_TENANT: i64 = 5000;
@@ -97,7 +98,7 @@ pub struct EndedRun {
     pub record: Option<String>,
 }
 
-/// What has no place for another run now.
+/// Tenants and skills that have no place for another run now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BusyRuns {
     pub tenants: Vec<TenantId>,
@@ -123,8 +124,8 @@ pub trait SkillRuns: Send + Sync {
     async fn begin_run(&self, run: NewRun) -> Result<(), Fault>;
     /// Stores a run that waits. False if the tenant has too many of them. An id that is known changes nothing.
     async fn queue_run(&self, run: NewRun) -> Result<bool, Fault>;
-    /// Begins the oldest run that waits and is not of something `busy`, of the first tenant behind `after` that has one;
-    /// after the last tenant the first one follows. So tenants take turns.
+    /// Begins the oldest waiting run of the first tenant after `after`, in the order of ids, that has one. Runs of busy
+    /// tenants and skills are passed over. After the last tenant the first one follows. So tenants take turns.
     async fn next_run(&self, after: &TenantId, busy: &BusyRuns) -> Result<Option<StoredRun>, Fault>;
     /// Notes that a run is about to have an effect. From then on it is not begun again, whatever was known about it.
     async fn note_effect(&self, tenant: &TenantId, run: &RunId) -> Result<(), Fault>;
@@ -155,11 +156,11 @@ pub trait SkillRuns: Send + Sync {
         limit: u32,
     ) -> Result<Vec<StoredRun>, Fault>;
     /// Runs that sent this dispatch, without records.
-    async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault>;
+    async fn runs_of_dispatch(&self, dispatch: &TenantDispatch) -> Result<Vec<StoredRun>, Fault>;
     /// Runs that this dispatch led to, oldest first, without records.
-    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault>;
+    async fn runs_caused_by(&self, dispatch: &TenantDispatch, limit: u32) -> Result<Vec<StoredRun>, Fault>;
     /// The dispatch that led to a run.
-    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault>;
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<TenantDispatch>, Fault>;
     /// The dispatches that a run sent.
-    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault>;
+    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<TenantDispatch>, Fault>;
 }

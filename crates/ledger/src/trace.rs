@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, ChatId, DispatchId, EntryId, InstanceId, MessageId, Platform};
+use posthouse_wire::{ActionId, ChatId, DispatchId, EntryId, InstanceId, MessageId, Platform, TenantId};
 
 use crate::Fault;
 
@@ -31,8 +31,15 @@ pub struct MessageTimeline {
     pub linked: Vec<String>,
     /// The dispatch of a program that led to it. It is not in `linked`, because programs choose these ids
     /// themselves, and one can look like an id of another kind.
-    pub dispatch: Option<DispatchId>,
+    pub dispatch: Option<TenantDispatch>,
     pub steps: Vec<TraceStep>,
+}
+
+/// A dispatch of a program of this tenant. Programs choose the ids, so two tenants can have the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TenantDispatch {
+    pub tenant: TenantId,
+    pub id: DispatchId,
 }
 
 #[async_trait]

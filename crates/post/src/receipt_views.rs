@@ -53,13 +53,13 @@ impl ReceiptViews {
         self.with_replies(receipts).await
     }
 
-    /// Whether the caller has to do with this dispatch. An agent must have sent it or got it; for a program, anybody of
-    /// its tenant did.
+    /// Whether a caller may name this dispatch as a cause: an agent if it sent or received it, a program if its tenant has
+    /// a receipt of it.
     pub async fn concerns(&self, by: &Caller, dispatch: &DispatchId) -> Result<bool, Refused> {
         let receipts = self.receipts.receipts_of(Some(&by.tenant), None, dispatch).await?;
-        Ok(receipts.iter().any(|receipt| match by.instance() {
-            None => true,
-            instance => receipt.sent_by.as_ref() == instance || receipt.instance.as_ref() == instance,
+        Ok(receipts.iter().any(|receipt| {
+            by.instance()
+                .is_none_or(|agent| [&receipt.sent_by, &receipt.instance].contains(&&Some(agent.clone())))
         }))
     }
 

@@ -122,7 +122,7 @@ impl Doors {
         let state = RequestState::new(address, connection);
         let control: Arc<RequestState> = Arc::clone(&state);
         parts.extensions.insert(RequestControl::new(control));
-        let has_body = !body.is_end_stream();
+        let (has_body, is_repeatable) = (!body.is_end_stream(), parts.method.is_safe());
         let body = if has_body {
             Body::new(RequestBody::new(body, Arc::clone(&state), &self.bodies))
         } else {
@@ -130,12 +130,13 @@ impl Doors {
         };
         let Ok(answer) = self.mounts.oneshot(Request::from_parts(parts, body)).await;
         // A handler only knows that the body did not arrive; the reason is known here.
-        let mut answer = state.fault().map_or(answer, turned_away);
+        let answer = state.fault().map_or(answer, turned_away);
+        let mut answer = answer::counted(answer, is_repeatable, || state.sender(), &self.bodies.unsent);
         if has_body && !state.is_whole() {
             // The unread rest of the body would be parsed as the next request.
             answer.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
         }
-        answer::counted(answer, || state.sender(), &self.bodies.unsent)
+        answer
     }
 
     /// Replaces the path of a request to a host that is mapped to a bot. Nothing else can be reached at that host.

@@ -79,7 +79,7 @@ impl ApprovalKeys {
     /// Announces a change of the settings or keys of a tenant. Its triggers follow it too.
     fn announce(&self, tenant: &TenantId) {
         self.roster.tenant_changed(tenant);
-        self.changes.note(tenant, self.stores.now());
+        self.changes.note_unread(tenant, self.stores.now());
     }
 
     /// The settings of a tenant and all its keys, revoked ones included.

@@ -31,6 +31,7 @@ use ledger::{DataEntries, DataSeq, SkillApproval, TenantFileThreads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -121,8 +122,18 @@ impl DataStores {
         long_json::parsed(&self.0.parts.threads, tenant, body, |body| serde_json::from_slice(body)).await
     }
 
+    /// A list of entries of a tenant as JSON, written where it delays nobody else.
+    pub(crate) async fn written(
+        &self,
+        tenant: &TenantId,
+        list: impl Serialize + Send + 'static,
+        length: usize,
+    ) -> Result<String, Problem> {
+        long_json::written(&self.0.parts.threads, tenant, list, length).await
+    }
+
     /// Waits until a large answer may be built for a tenant.
-    pub(crate) async fn answer_turn(&self, tenant: &TenantId) -> AnswerTurn {
+    pub(crate) async fn answer_turn(&self, tenant: &TenantId) -> Result<AnswerTurn, Problem> {
         self.0.parts.answers.turn(tenant).await
     }
 

@@ -1,11 +1,13 @@
 //! Large answers: lists and search results that are built in memory, a few at once.
 //!
 //! Such an answer has up to 32 MiB, and takes up several times as much until it is written as JSON. One client can ask
-//! for a thousand of them at once, so the others wait in line before anything is read for them.
+//! for a thousand of them at once, so a few callers wait in line, and further ones are refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use http::StatusCode;
+use http_kit::Problem;
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,19 +18,34 @@ pub(crate) const LARGEST_ANSWER: usize = 32 << 20;
 const OF_A_TENANT: usize = 4;
 /// Large answers that are built at once in addition to the first one of each tenant.
 const IN_ADDITION: usize = 8;
+/// Callers of one tenant that build a large answer or wait for it. Each may hold a body of 6.4 MiB.
+const IN_LINE: usize = 64;
+
+const FULL: Problem = Problem::fixed(
+    StatusCode::TOO_MANY_REQUESTS,
+    "too_many_requests",
+    "too many large answers of this tenant are asked for at once: try again later",
+)
+.retry_after(5);
 
 /// Turns to build a large answer. Every tenant can always build one, so no other tenant can hold it up.
 pub struct LargeAnswers {
-    tenants: Mutex<HashMap<TenantId, Weak<Semaphore>>>,
+    tenants: Mutex<HashMap<TenantId, Weak<TenantTurns>>>,
     additional: Arc<Semaphore>,
+}
+
+struct TenantTurns {
+    in_line: Arc<Semaphore>,
+    at_once: Arc<Semaphore>,
+    /// The one answer that needs no additional turn.
+    own: Arc<Semaphore>,
 }
 
 /// A turn. It is held until the response exists; from then on its bytes count as unsent.
 pub struct AnswerTurn {
-    _of_tenant: Option<OwnedSemaphorePermit>,
-    _additional: Option<OwnedSemaphorePermit>,
-    /// The tenant's line exists for as long as somebody is in it.
-    _line: Arc<Semaphore>,
+    _permits: [Option<OwnedSemaphorePermit>; 3],
+    /// The turns of the tenant exist for as long as somebody is in its line.
+    _tenant: Arc<TenantTurns>,
 }
 
 impl Default for LargeAnswers {
@@ -37,29 +54,37 @@ impl Default for LargeAnswers {
     }
 }
 
+impl Default for TenantTurns {
+    fn default() -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { in_line: semaphore(IN_LINE), at_once: semaphore(OF_A_TENANT), own: semaphore(1) }
+    }
+}
+
 impl LargeAnswers {
-    /// Waits for the tenant's turn. Callers of one tenant get theirs in the order in which they came.
-    pub async fn turn(&self, tenant: &TenantId) -> AnswerTurn {
-        let line = self.line(tenant);
+    /// Waits for a turn of the tenant. Its callers get theirs in the order in which they came.
+    pub async fn turn(&self, tenant: &TenantId) -> Result<AnswerTurn, Problem> {
+        let tenant = self.tenant(tenant);
+        let in_line = Arc::clone(&tenant.in_line).try_acquire_owned().map_err(|_| FULL)?;
         // The semaphores are never closed.
-        let of_tenant = Arc::clone(&line).acquire_owned().await.ok();
-        let is_first = line.available_permits() == OF_A_TENANT - 1;
-        let additional = match is_first {
-            true => None,
-            false => Arc::clone(&self.additional).acquire_owned().await.ok(),
+        let at_once = Arc::clone(&tenant.at_once).acquire_owned().await.ok();
+        let turn = tokio::select! {
+            biased;
+            own = Arc::clone(&tenant.own).acquire_owned() => own.ok(),
+            additional = Arc::clone(&self.additional).acquire_owned() => additional.ok(),
         };
-        AnswerTurn { _of_tenant: of_tenant, _additional: additional, _line: line }
+        Ok(AnswerTurn { _permits: [Some(in_line), at_once, turn], _tenant: tenant })
     }
 
-    fn line(&self, tenant: &TenantId) -> Arc<Semaphore> {
+    fn tenant(&self, tenant: &TenantId) -> Arc<TenantTurns> {
         let mut tenants = self.tenants.lock();
-        if let Some(line) = tenants.get(tenant).and_then(Weak::upgrade) {
-            return line;
+        if let Some(turns) = tenants.get(tenant).and_then(Weak::upgrade) {
+            return turns;
         }
-        tenants.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::new(Semaphore::new(OF_A_TENANT));
-        tenants.insert(tenant.clone(), Arc::downgrade(&line));
-        line
+        tenants.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::<TenantTurns>::default();
+        tenants.insert(tenant.clone(), Arc::downgrade(&turns));
+        turns
     }
 }
 
@@ -86,13 +111,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_of_one_tenant_get_their_turns_in_order() {
+    async fn a_caller_that_waits_for_an_additional_turn_gets_the_tenants_own_when_it_is_free() {
+        let answers = LargeAnswers::default();
+        let turn = |tenant: &str| answers.turn(&tenant.into()).now_or_never();
+        let first = turn("acme").unwrap();
+        let mut held = Vec::new();
+        for tenant in ["b", "c", "d"] {
+            held.extend((0..OF_A_TENANT).map_while(|_| turn(tenant)));
+        }
+        assert_eq!(held.len(), 3 + IN_ADDITION);
+        let acme = "acme".into();
+        let mut second = Box::pin(answers.turn(&acme));
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(second.as_mut().now_or_never().is_some(), "others hold all additional turns");
+        drop(held);
+    }
+
+    #[tokio::test]
+    async fn callers_of_one_tenant_get_their_turns_in_order_and_too_many_are_refused() {
         let answers = LargeAnswers::default();
         let acme = "acme".into();
         let mut held: Vec<_> =
             (0..OF_A_TENANT).map(|_| answers.turn(&acme).now_or_never().unwrap()).collect();
         let (mut first, mut second) = (Box::pin(answers.turn(&acme)), Box::pin(answers.turn(&acme)));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        let mut others: Vec<_> = (OF_A_TENANT + 2..IN_LINE).map(|_| Box::pin(answers.turn(&acme))).collect();
+        assert!(others.iter_mut().all(|other| other.as_mut().now_or_never().is_none()));
+        assert_eq!(answers.turn(&acme).await.err(), Some(FULL));
         held.pop();
         assert!(second.as_mut().now_or_never().is_none());
         assert!(first.as_mut().now_or_never().is_some());

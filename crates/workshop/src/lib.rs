@@ -66,11 +66,11 @@ pub use metrics::Metrics;
 pub use remote_stores::RemoteStores;
 pub use routes::{OPENAPI, OPERATIONS, routes};
 pub use running::{
-    AgentMessages, Commands, ConnectorClass, ConnectorsFile, EventOutcome, FileAccess, FileConnector,
-    LocalModel, MissedRuns, RUN_OPENAPI, RUN_OPERATIONS, RefusedName, RefusedSkill, RegisterOutcome, RunHost,
-    RunOrder, RunParts, RunRefusal, RunReport, RunResources, RunSecrets, RunSettings, RunSettingsRefusal,
-    RunSkills, RunText, RunnerParts, Runs, SkillRunner, TenantResources, TenantRunSetup, ToolClientParts,
-    ToolClients, Triggers, run_envelope, run_routes, trigger_id,
+    AgentMessages, Commands, ConnectorClass, ConnectorsFile, EnableOutcome, EventOutcome, FileAccess,
+    FileConnector, LocalModel, MissedRuns, RUN_OPENAPI, RUN_OPERATIONS, RefusedName, RefusedSkill,
+    RegisterOutcome, RunHost, RunOrder, RunParts, RunRefusal, RunReport, RunResources, RunSecrets,
+    RunSettings, RunSettingsRefusal, RunSkills, RunText, RunnerParts, Runs, SkillRunner, TenantResources,
+    TenantRunSetup, ToolClientParts, ToolClients, Triggers, run_envelope, run_routes, trigger_id,
 };
 pub use skill_filter::SkillFilter;
 pub use skill_meta::{SkillMeta, SkillSource, SkillSummary, TriggerSummary, VersionInfo};

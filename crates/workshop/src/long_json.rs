@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_kit::Problem;
 use posthouse_wire::TenantId;
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::running::{NoTurn, SkillThreads};
 
@@ -40,17 +40,19 @@ pub(crate) async fn parsed<T: Send + 'static>(
     in_turn(threads, tenant, move || parse(&body)).await
 }
 
-/// Writes a message for a tenant. `length` is that of its longest text.
+/// Writes a value for a tenant. `length` is about as long as the text will be.
 pub(crate) async fn written(
     threads: &SkillThreads,
     tenant: &TenantId,
-    message: Value,
+    value: impl Serialize + Send + 'static,
     length: usize,
 ) -> Result<String, Problem> {
-    if length <= LONG {
-        return Ok(message.to_string());
-    }
-    in_turn(threads, tenant, move || message.to_string()).await
+    let write = move || serde_json::to_string(&value);
+    let written = if length <= LONG { write() } else { in_turn(threads, tenant, write).await? };
+    written.map_err(|error| {
+        tracing::error!(%error, "a response could not be written as JSON");
+        BROKEN
+    })
 }
 
 async fn in_turn<T: Send + 'static>(
@@ -67,6 +69,7 @@ async fn in_turn<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use serde_json::Value;
 
     use super::*;
 
@@ -80,5 +83,16 @@ mod tests {
         let mut long = std::pin::pin!(parsed(&threads, &acme, body, read));
         assert!(long.as_mut().now_or_never().is_none(), "it is parsed on the worker that asks for it");
         assert_eq!(long.await, Ok(true));
+    }
+
+    #[tokio::test]
+    async fn a_long_response_leaves_the_async_workers_while_it_is_written() {
+        let (threads, acme) = (SkillThreads::default(), "acme".into());
+        let short = written(&threads, &acme, "x", 1).now_or_never();
+        assert_eq!(short, Some(Ok("\"x\"".to_owned())));
+        let text = "x".repeat(1 << 20);
+        let mut long = std::pin::pin!(written(&threads, &acme, text, 1 << 20));
+        assert!(long.as_mut().now_or_never().is_none(), "it is written on the worker that asks for it");
+        assert_eq!(long.await.unwrap().len(), (1 << 20) + 2);
     }
 }

@@ -61,4 +61,4 @@ pub(crate) use skill_threads::{NoTurn, SkillThreads};
 pub use tenant_resources::{RunSettingsRefusal, TenantResources, TenantRunSetup};
 pub use tool_clients::{ToolClientParts, ToolClients};
 pub use trigger_events::EventOutcome;
-pub use triggers::{RegisterOutcome, Triggers, trigger_id};
+pub use triggers::{EnableOutcome, RegisterOutcome, Triggers, trigger_id};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use errand::Errand;
+use http_kit::Problem;
 use identity::RosterView;
 use ledger::{DataEntries, SkillApproval, TenantFileThreads, Usage};
 use post::Callers;
@@ -130,7 +131,7 @@ impl Workshop {
     }
 
     /// Waits until a large answer may be built for a tenant.
-    pub async fn answer_turn(&self, tenant: &TenantId) -> AnswerTurn {
+    pub async fn answer_turn(&self, tenant: &TenantId) -> Result<AnswerTurn, Problem> {
         self.0.answers.turn(tenant).await
     }
 

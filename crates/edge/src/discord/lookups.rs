@@ -59,9 +59,11 @@ impl Discord {
         reading: &mut Reading,
     ) -> Result<(), CallFailure> {
         let mut places: HashMap<String, Option<ChannelView>> = HashMap::new();
+        // Discord waits three seconds for the answer to an interaction, so it does not wait for names.
+        let with_names = reading.interaction_acks.is_empty();
         for arrival in reading.arrivals.iter().chain(&reading.from_bots) {
             let Some((guild, channel)) = place_of(arrival) else { continue };
-            let view = match self.full_view(bot, guild, channel).await {
+            let view = match self.full_view(bot, guild, channel, with_names).await {
                 Ok(view) => Some(view),
                 Err(failure) if failure.is_final() => {
                     let cause = failure.cause(LABEL);
@@ -95,19 +97,26 @@ impl Discord {
         Ok(())
     }
 
-    /// A channel with its full name. Only the channel itself must be known: a name that is not told is left out.
+    /// A channel with its full name. Only the channel itself must be known: a name that is not told is left out, and
+    /// without `with_names` Discord is not asked for it.
     async fn full_view(
         &self,
         bot: &OpenedBot,
         guild: &str,
         channel: &str,
+        with_names: bool,
     ) -> Result<ChannelView, CallFailure> {
         let found = self.channel(bot, channel).await?;
+        let directory = self.directory(&bot.id);
         let parent = match found.parent_id.as_deref().filter(|_| is_thread(found.kind)) {
-            Some(parent) => self.unless_untold(bot, parent, self.channel(bot, parent)).await,
+            Some(parent) if with_names => self.unless_untold(bot, parent, self.channel(bot, parent)).await,
+            Some(parent) => directory.channel(parent),
             None => None,
         };
-        let guild = self.unless_untold(bot, guild, self.guild(bot, guild)).await;
+        let guild = match with_names {
+            true => self.unless_untold(bot, guild, self.guild(bot, guild)).await,
+            false => directory.guild(guild),
+        };
         let guild = guild.as_ref().map(|guild| guild.name.as_str());
         Ok(ChannelView::of(&found).with_full_name(channel, guild, parent.as_ref()))
     }

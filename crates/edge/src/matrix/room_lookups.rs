@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use http::Method;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -60,9 +61,14 @@ impl Matrix {
         let mut rooms: Vec<String> = chats.map(|chat| chat.as_str().to_owned()).collect();
         rooms.sort();
         rooms.dedup();
-        let lookups = stream::iter(rooms.clone()).map(|room| async move {
-            let described = self.describe_room(bot, &room).await;
-            described.map(|described| (room, described))
+        let begun = Mutex::new(Vec::new());
+        let lookups = stream::iter(rooms).map(|room| {
+            let begun = &begun;
+            async move {
+                begun.lock().push(room.clone());
+                let described = self.describe_room(bot, &room).await;
+                described.map(|described| (room, described))
+            }
         });
         // A failure ends no other lookup, so that the next attempt needs fewer.
         let lookups = lookups.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
@@ -72,8 +78,9 @@ impl Matrix {
                 Err(failure) => failure.cause(LABEL),
             },
             Err(_) => {
-                let unknown = rooms.iter().filter(|room| self.rooms.room(&bot.id, room).is_none());
-                for room in unknown {
+                // A room that nobody asked about has not failed.
+                let begun = begun.into_inner();
+                for room in begun.iter().filter(|room| self.rooms.room(&bot.id, room).is_none()) {
                     self.note_failing(bot, room);
                 }
                 "the homeserver did not describe all rooms in time".to_owned()

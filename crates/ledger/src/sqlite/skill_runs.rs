@@ -11,6 +11,7 @@ use crate::skill_runs::{
     BusyRuns, EndedRun, NewRun, QUEUED_RUNS, RUN_ATTEMPTS, RUNS_OF_A_TENANT, RunFilter, RunState, SkillRuns,
     StoredRun,
 };
+use crate::trace::TenantDispatch;
 
 const COLUMNS: &str =
     "number, id, tenant, skill, version, source, trigger_name, trigger_id, caller, fired, inputs,
@@ -43,11 +44,8 @@ impl SkillRuns for Sqlite {
 
     async fn next_run(&self, after: &TenantId, busy: &BusyRuns) -> Result<Option<StoredRun>, Fault> {
         let (after, now) = (after.clone(), self.timepiece.now());
-        let tenants: Vec<&str> = busy.tenants.iter().map(TenantId::as_str).collect();
-        let skills: Vec<[&str; 2]> =
-            busy.skills.iter().map(|(tenant, skill)| [tenant.as_str(), skill.as_str()]).collect();
         let (tenants, skills) =
-            (serde_json::json!(tenants).to_string(), serde_json::json!(skills).to_string());
+            (serde_json::json!(busy.tenants).to_string(), serde_json::json!(busy.skills).to_string());
         self.write(move |db| {
             let mut behind = db.prepare_cached(
                 "SELECT tenant, number FROM skill_runs
@@ -202,52 +200,57 @@ impl SkillRuns for Sqlite {
         .await
     }
 
-    async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault> {
+    async fn runs_of_dispatch(&self, dispatch: &TenantDispatch) -> Result<Vec<StoredRun>, Fault> {
         let dispatch = dispatch.clone();
         self.read(move |db| {
             db.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM skill_runs
-                 WHERE id IN (SELECT run FROM skill_run_dispatches WHERE dispatch = ?1) ORDER BY id"
+                 WHERE id IN (SELECT run FROM skill_run_dispatches WHERE dispatch = ?2) AND tenant = ?1 ORDER BY id"
             ))?
-            .query_map([dispatch.as_str()], stored)?
+            .query_map([dispatch.tenant.as_str(), dispatch.id.as_str()], stored)?
             .collect()
         })
         .await
     }
 
-    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+    async fn runs_caused_by(&self, dispatch: &TenantDispatch, limit: u32) -> Result<Vec<StoredRun>, Fault> {
         let dispatch = dispatch.clone();
         self.read(move |db| {
             db.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM skill_runs WHERE cause = ?1 ORDER BY id LIMIT ?2"
+                "SELECT {COLUMNS} FROM skill_runs WHERE tenant = ?1 AND cause = ?2 ORDER BY id LIMIT ?3"
             ))?
-            .query_map(params![dispatch.as_str(), limit], stored)?
+            .query_map(params![dispatch.tenant.as_str(), dispatch.id.as_str(), limit], stored)?
             .collect()
         })
         .await
     }
 
-    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault> {
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<TenantDispatch>, Fault> {
         let id = id.clone();
         self.read(move |db| {
-            let found = db
-                .prepare_cached("SELECT cause FROM skill_runs WHERE id = ?1")?
-                .query_row([id.as_str()], |row| row.get::<_, Option<String>>(0))
-                .optional()?;
-            Ok(found.flatten().map(DispatchId::from))
+            db.prepare_cached("SELECT tenant, cause FROM skill_runs WHERE id = ?1 AND cause IS NOT NULL")?
+                .query_row([id.as_str()], tenant_dispatch)
+                .optional()
         })
         .await
     }
 
-    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault> {
+    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<TenantDispatch>, Fault> {
         let id = id.clone();
         self.read(move |db| {
-            db.prepare_cached("SELECT dispatch FROM skill_run_dispatches WHERE run = ?1 ORDER BY dispatch")?
-                .query_map([id.as_str()], |row| Ok(row.get::<_, String>(0)?.into()))?
-                .collect()
+            db.prepare_cached(
+                "SELECT tenant, dispatch FROM skill_run_dispatches JOIN skill_runs ON skill_runs.id = run
+                 WHERE run = ?1 ORDER BY dispatch",
+            )?
+            .query_map([id.as_str()], tenant_dispatch)?
+            .collect()
         })
         .await
     }
+}
+
+fn tenant_dispatch(row: &Row<'_>) -> rusqlite::Result<TenantDispatch> {
+    Ok(TenantDispatch { tenant: row.get::<_, String>(0)?.into(), id: row.get::<_, String>(1)?.into() })
 }
 
 /// The rows of a query over [`FILTER`], with the limit as its eighth parameter.

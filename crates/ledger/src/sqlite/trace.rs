@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::{Sqlite, receipts};
 use crate::Fault;
 use crate::receipts::{Receipt, ReceiptKey, ReceiptState};
-use crate::trace::{MessageTimeline, TraceStep, Traces};
+use crate::trace::{MessageTimeline, TenantDispatch, TraceStep, Traces};
 
 const ENTRY: &str =
     "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt,
@@ -172,11 +172,14 @@ fn emission(
     db: &Connection,
     receipt: i64,
     entry: [u8; 16],
-) -> rusqlite::Result<Option<(ReceiptKey, DispatchId, TraceStep)>> {
-    db.prepare_cached("SELECT dispatch, sent FROM receipts WHERE key = ?1 AND entry = ?2")?
+) -> rusqlite::Result<Option<(ReceiptKey, TenantDispatch, TraceStep)>> {
+    db.prepare_cached("SELECT tenant, dispatch, sent FROM receipts WHERE key = ?1 AND entry = ?2")?
         .query_row(params![receipt, entry], |row| {
-            let dispatch = DispatchId::from(row.get::<_, String>(0)?);
-            let emitted = emitted(&dispatch, Moment::from_millis(row.get(1)?));
+            let dispatch = TenantDispatch {
+                tenant: row.get::<_, String>(0)?.into(),
+                id: row.get::<_, String>(1)?.into(),
+            };
+            let emitted = emitted(&dispatch.id, Moment::from_millis(row.get(2)?));
             Ok((ReceiptKey(receipt), dispatch, emitted))
         })
         .optional()
@@ -210,7 +213,7 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<MessageTimeline> {
         message: None,
         what: of.verb.word().to_owned(),
         linked: Vec::new(),
-        dispatch: Some(of.dispatch),
+        dispatch: Some(TenantDispatch { tenant: of.tenant, id: of.dispatch }),
         steps,
     })
 }

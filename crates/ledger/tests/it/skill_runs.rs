@@ -1,6 +1,8 @@
 //! Runs and triggers of skills: the queue, what a crash leaves, and bounds.
 
-use ledger::{BusyRuns, EndedRun, NewRun, NewTrigger, QUEUED_RUNS, RUN_ATTEMPTS, RunFilter, RunState};
+use ledger::{
+    BusyRuns, EndedRun, NewRun, NewTrigger, QUEUED_RUNS, RUN_ATTEMPTS, RunFilter, RunState, TenantDispatch,
+};
 use posthouse_time::Moment;
 use posthouse_wire::{DispatchId, TenantId};
 
@@ -132,25 +134,32 @@ stories! {
         assert_eq!(stored.run.inputs, None, "inputs are kept only until the end");
         assert_eq!(runs.run(&zen, &"run_1".into()).await.unwrap(), None);
         assert_eq!(runs.runs(&zen, RunFilter::default(), None, 9).await.unwrap(), []);
-        assert_eq!(runs.dispatches_of_run(&"run_1".into()).await.unwrap(), ["d-1"]);
-        assert_eq!(runs.runs_of_dispatch(&"d-1".into()).await.unwrap()[0].run.id, "run_1");
+        let sent = TenantDispatch { tenant: acme.clone(), id: "d-1".into() };
+        assert_eq!(runs.dispatches_of_run(&"run_1".into()).await.unwrap(), std::slice::from_ref(&sent));
+        assert_eq!(runs.runs_of_dispatch(&sent).await.unwrap()[0].run.id, "run_1");
+        let namesake = TenantDispatch { tenant: zen.clone(), ..sent };
+        assert_eq!(runs.runs_of_dispatch(&namesake).await.unwrap(), []);
         assert!(!runs.cancel_queued_run(&acme, &"run_1".into(), Moment::from_millis(9)).await.unwrap());
     }
 
     async fn a_run_leads_to_its_cause_and_a_cause_to_its_runs(book) {
         book.enrols("acme", "heron").await;
+        book.enrols("zen", "egret").await;
         let runs = book.ledger.skill_runs();
+        let of = |tenant: &str| TenantDispatch { tenant: tenant.into(), id: "d-1".into() };
+        let namesake = NewRun { cause: Some("d-1".into()), ..run("ten_zen", "run_0", false) };
+        assert!(runs.queue_run(namesake).await.unwrap());
         let causes = [("run_1", Some("d-1")), ("run_2", None), ("run_3", Some("d-1"))];
         for (id, cause) in causes {
             let cause = cause.map(DispatchId::from);
             assert!(runs.queue_run(NewRun { cause, ..run("ten_acme", id, false) }).await.unwrap());
         }
         for (id, cause) in causes {
-            assert_eq!(runs.cause_of_run(&id.into()).await.unwrap(), cause.map(DispatchId::from));
+            assert_eq!(runs.cause_of_run(&id.into()).await.unwrap(), cause.map(|_| of("ten_acme")));
         }
         assert_eq!(runs.cause_of_run(&"run_404".into()).await.unwrap(), None);
         for (limit, expected) in [(10, &["run_1", "run_3"][..]), (1, &["run_1"])] {
-            let caused = runs.runs_caused_by(&"d-1".into(), limit).await.unwrap();
+            let caused = runs.runs_caused_by(&of("ten_acme"), limit).await.unwrap();
             let ids: Vec<String> = caused.into_iter().map(|run| run.run.id.to_string()).collect();
             assert_eq!(ids, expected);
         }

@@ -19,17 +19,31 @@ const SMALL: u64 = 16 * 1024;
 /// Counts the body of a response for the peer that asked. Without room, the response is replaced by a refusal.
 ///
 /// A body of unknown size is a stream. It is made piece by piece as the peer reads, and its source has limits of its own.
-pub fn counted(response: Response, peer: impl FnOnce() -> BodySender, budget: &ByteBudget) -> Response {
+/// Only for a request that `is_repeatable`, the refusal says when to repeat it: others have had their effect.
+pub fn counted(
+    response: Response,
+    is_repeatable: bool,
+    peer: impl FnOnce() -> BodySender,
+    budget: &ByteBudget,
+) -> Response {
     let size = response.body().size_hint().exact().filter(|size| *size > SMALL);
     let Some(size) = size else { return response };
-    let mut reserved = budget.of(peer());
-    match reserved.more(usize::try_from(size).unwrap_or(usize::MAX)) {
+    let (peer, size) = (peer(), usize::try_from(size).unwrap_or(usize::MAX));
+    if size > budget.share(&peer) {
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", TOO_LARGE)
+            .into_response();
+    }
+    let mut reserved = budget.of(peer);
+    match reserved.more(size) {
         Ok(()) => response.map(|body| Body::new(AnswerBody { body, reserved: Arc::new(reserved) })),
-        Err(refusal) => refused(refusal),
+        Err(refusal) => refused(refusal, is_repeatable),
     }
 }
 
-fn refused(refusal: BudgetRefusal) -> Response {
+const TOO_LARGE: &str =
+    "the request was served, but its answer is larger than this server sends: ask for less";
+
+fn refused(refusal: BudgetRefusal, is_repeatable: bool) -> Response {
     let (status, code, detail) = match refusal {
         BudgetRefusal::OfSender => (
             StatusCode::TOO_MANY_REQUESTS,
@@ -40,10 +54,11 @@ fn refused(refusal: BudgetRefusal) -> Response {
         BudgetRefusal::OfServer => (
             StatusCode::SERVICE_UNAVAILABLE,
             "overloaded",
-            "the request was served, but there is no room for its answer: try again later",
+            "the request was served, but there is no room for its answer",
         ),
     };
-    Problem::new(status, code, detail).retry_after(1).into_response()
+    let problem = Problem::new(status, code, detail);
+    if is_repeatable { problem.retry_after(1).into_response() } else { problem.into_response() }
 }
 
 /// A body whose bytes are reserved.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 
-/// Sender of a request, against whom its bytes count: the network of an address until the request has authenticated, then the principal.
+/// Who pays for the bytes of a request and of its response: the network of the address until the request has
+/// authenticated, then the principal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BodySender {
     Address(IpAddr),
@@ -92,6 +93,11 @@ impl BytesInUse {
 impl ByteBudget {
     pub fn new(whole: usize) -> Self {
         Self { whole, used: Arc::default() }
+    }
+
+    /// The most that one sender may hold.
+    pub fn share(&self, sender: &BodySender) -> usize {
+        sender.share(self.whole)
     }
 
     /// The account of one body; it holds nothing yet.

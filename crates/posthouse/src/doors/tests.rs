@@ -140,12 +140,12 @@ async fn large(Path((tenant, agent)): Path<(String, String)>, request: Request) 
 }
 
 /// Connections to a server that may hold 800 KB of answers, so 200 KB of one credential.
-struct LargeAnswers {
+struct LargeAnswerServer {
     mounts: Router,
     unsent: ByteBudget,
 }
 
-impl LargeAnswers {
+impl LargeAnswerServer {
     fn open() -> Self {
         let mounts = Router::new().route("/{tenant}/{agent}", get(large));
         Self { mounts, unsent: ByteBudget::new(800_000) }
@@ -162,7 +162,7 @@ impl LargeAnswers {
 
 #[tokio::test]
 async fn answers_that_a_credential_does_not_read_are_bounded_and_come_back_when_it_reads_them() {
-    let server = LargeAnswers::open();
+    let server = LargeAnswerServer::open();
     let (mut first, heard) = server.asked("acme/crow").await;
     assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
     let (second, heard) = server.asked("acme/crow").await;
@@ -180,7 +180,7 @@ async fn answers_that_a_credential_does_not_read_are_bounded_and_come_back_when_
 
 #[tokio::test]
 async fn a_tenant_whose_clients_do_not_read_leaves_room_for_the_answers_of_another() {
-    let server = LargeAnswers::open();
+    let server = LargeAnswerServer::open();
     let (mut held, mut refused) = (Vec::new(), 0);
     for agent in 0..12 {
         let (connection, heard) = server.asked(&format!("acme/{agent}")).await;

@@ -126,3 +126,22 @@ async fn an_event_names_only_a_message_of_its_sender_as_the_cause() {
     assert_eq!(accepted.0, 202, "{accepted:?}");
     assert_eq!(fixture.trace("for-owl")[0]["led_to"], json!([accepted.1["run_id"]]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_dispatch_id_in_two_tenants_is_two_chains() {
+    let fixture = Fixture::open().await;
+    let zen = Fixture::tenant(&fixture.server, "zen");
+    let file = fixture.server.secret_file("follow", FOLLOW);
+    fixture.server.does(&["skill", "write", "follow", &file, "--tenant", "zen"]);
+    for (client, tenant) in [(&fixture.program, "acme"), (&zen, "zen")] {
+        fixture.server.does(&["agent", "create", "owl", "--tenant", tenant]);
+        let key = [("idempotency-key", "greeting")];
+        let told = client.post("/v1/notify", &key, r#"{"agent":"owl","message":"rain"}"#).await;
+        assert_eq!(told.0, 200, "{told:?}");
+    }
+    let accepted = Fixture::sends_news(&zen, "greeting").await;
+    assert_eq!(accepted.0, 202, "{accepted:?}");
+    let led_to: Vec<Value> = fixture.trace("greeting").iter().map(|item| item["led_to"].clone()).collect();
+    assert_eq!(led_to.len(), 2, "{led_to:?}");
+    assert!(led_to.contains(&Value::Null) && led_to.contains(&json!([accepted.1["run_id"]])), "{led_to:?}");
+}

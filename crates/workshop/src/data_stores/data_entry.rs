@@ -68,6 +68,14 @@ pub struct PortableData {
     pub metadata: Option<Map<String, Value>>,
 }
 
+impl PortableData {
+    /// About how long it is as JSON.
+    pub(crate) fn length(&self) -> usize {
+        let metadata = if self.metadata.is_some() { METADATA_BYTES } else { 0 };
+        self.summary.len() + self.detail.as_ref().map_or(0, String::len) + metadata
+    }
+}
+
 /// When an entry expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EntryExpiry {

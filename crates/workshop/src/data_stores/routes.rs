@@ -6,16 +6,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http_kit::{
     Endpoint, Operation, Page, PageSize, Problem, decode_cursor, encode_cursor, operations, read_body, router,
 };
 use ledger::DataSeq;
 use post::{Caller, Callers};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::DataStores;
-use super::data_entry::{CONTENT_BYTES, DataWrite};
+use super::data_entry::{CONTENT_BYTES, DataWrite, PortableData};
 use super::data_refusal::{DATA_CONNECTOR_TYPE, DataRefusal, DataRefusalReason};
 use super::data_store::{DataAnswer, DataStore};
 use super::query_filters::QueryFilters;
@@ -91,11 +93,12 @@ async fn list(State(door): State<DataDoor>, head: Parts) -> DataResponse {
         .parse(limit.as_deref())
         .ok_or_else(|| invalid("limit", "must be a whole number from 1 to 200"))?;
     let any_tag = (!tags.is_empty()).then_some(tags);
-    let _turn = door.stores.answer_turn(&caller.tenant).await;
+    let _turn = door.stores.answer_turn(&caller.tenant).await?;
     let store = answered(door.stores.of(&caller.tenant).await)?;
     let page = answered(store.page(any_tag, before, u32::try_from(limit).unwrap_or(u32::MAX)).await)?;
     let next = page.next.map(|DataSeq(seq)| encode_cursor(seq.to_string()));
-    Ok(Json(Page { items: page.items, next }).into_response())
+    let length = page.items.iter().map(PortableData::length).sum();
+    listed(&door, &caller, Page { items: page.items, next }, length).await
 }
 
 async fn write(State(door): State<DataDoor>, request: Request) -> DataResponse {
@@ -123,10 +126,28 @@ async fn show(
 
 async fn query(State(door): State<DataDoor>, request: Request) -> DataResponse {
     let (caller, arguments) = read(&door, request, LARGEST_QUERY).await?;
-    let _turn = door.stores.answer_turn(&caller.tenant).await;
+    let _turn = door.stores.answer_turn(&caller.tenant).await?;
     let bridge = answered(door.stores.bridge(&caller.tenant).await)?;
     let filters = QueryFilters::read(arguments).map_err(|reason| refused_by(bridge.store(), reason))?;
-    Ok(Json(json!({"items": answered(bridge.query(&filters).await)?})).into_response())
+    let items = answered(bridge.query(&filters).await)?;
+    let length = items.iter().map(PortableData::length).sum();
+    listed(&door, &caller, DataItems { items }, length).await
+}
+
+/// What a query found.
+#[derive(Serialize)]
+struct DataItems {
+    items: Vec<PortableData>,
+}
+
+async fn listed(
+    door: &DataDoor,
+    caller: &Caller,
+    list: impl Serialize + Send + 'static,
+    length: usize,
+) -> DataResponse {
+    let json = door.stores.written(&caller.tenant, list, length).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 async fn describe(State(door): State<DataDoor>, head: Parts) -> DataResponse {

@@ -34,7 +34,7 @@ pub(super) async fn show(State(workshop): State<Workshop>, head: Parts) -> HttpA
         ..CatalogueQuery::default()
     };
     query.end()?;
-    let _turn = workshop.answer_turn(&by.tenant).await;
+    let _turn = workshop.answer_turn(&by.tenant).await?;
     let mut found = answered(workshop.catalogue().list(&by, &wanted).await)?;
     if let CatalogueAnswer::Listed(listing) = &mut found {
         listing.next = listing.next.take().map(encode_cursor);

@@ -42,7 +42,7 @@ pub(super) async fn list(State(workshop): State<Workshop>, head: Parts) -> HttpA
         offset: 0,
     };
     query.end()?;
-    let _turn = workshop.answer_turn(&by.tenant).await;
+    let _turn = workshop.answer_turn(&by.tenant).await?;
     let page = answered(workshop.skills().page(&by, filter, limit).await)?;
     Ok(Json(shown(page, |skill: SkillMeta| json!(skill))).into_response())
 }
@@ -59,9 +59,12 @@ pub(super) async fn show(State(workshop): State<Workshop>, path: NamePath, head:
 pub(super) async fn versions(State(workshop): State<Workshop>, path: NamePath, head: Parts) -> HttpAnswer {
     let by = workshop.authenticate(&head).await?;
     let mut query = QueryReader::read(&head.uri)?;
-    let (limit, after) = (query.limit(LINES)?, query.after(|cursor| Some(cursor.to_owned()))?);
+    let (limit, after) = (query.limit(LINES)?, query.after(|cursor| cursor.parse::<u32>().ok())?);
     query.end()?;
-    let page = workshop.skills().versions(&by, &named(path), after.as_deref(), limit).await;
+    let page = workshop
+        .skills()
+        .versions(&by, &named(path), after.map(|after| after.to_string()).as_deref(), limit)
+        .await;
     Ok(Json(shown(answered(page)?, |line: VersionInfo| json!(line))).into_response())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use posthouse_wire::{RunId, TenantId};
@@ -9,7 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 /// All runs under way. A cheap handle to clone.
 #[derive(Clone, Default)]
-pub struct ActiveRuns(Arc<Mutex<HashMap<RunId, (TenantId, CancellationToken)>>>);
+pub struct ActiveRuns(Arc<Mutex<HashMap<RunId, ListedRun>>>);
+
+struct ListedRun {
+    tenant: TenantId,
+    cancelled: CancellationToken,
+    was_asked: Arc<AtomicBool>,
+}
 
 /// One run under way. Dropping it removes the run from the list.
 pub struct ActiveRun {
@@ -18,6 +25,8 @@ pub struct ActiveRun {
     pub cancelled: CancellationToken,
     /// What its record said when it was taken from the queue. `None` for a run that somebody waits for.
     pub queued: Option<QueuedRun>,
+    /// Whether somebody cancelled it. The server may stop at the same time.
+    was_asked: Arc<AtomicBool>,
     list: ActiveRuns,
 }
 
@@ -35,15 +44,32 @@ impl ActiveRuns {
         cancelled: CancellationToken,
         queued: Option<QueuedRun>,
     ) -> ActiveRun {
-        self.0.lock().insert(id.clone(), (tenant.clone(), cancelled.clone()));
-        ActiveRun { id, cancelled, queued, list: self.clone() }
+        let was_asked = Arc::<AtomicBool>::default();
+        let listed = ListedRun {
+            tenant: tenant.clone(),
+            cancelled: cancelled.clone(),
+            was_asked: Arc::clone(&was_asked),
+        };
+        self.0.lock().insert(id.clone(), listed);
+        ActiveRun { id, cancelled, queued, was_asked, list: self.clone() }
     }
 
     /// False if the tenant has no such run under way.
     pub fn cancel(&self, tenant: &TenantId, id: &RunId) -> bool {
         let runs = self.0.lock();
-        let found = runs.get(id).filter(|(owner, _)| owner == tenant);
-        found.inspect(|(_, token)| token.cancel()).is_some()
+        let found = runs.get(id).filter(|listed| listed.tenant == *tenant);
+        let cancel = |listed: &&ListedRun| {
+            listed.was_asked.store(true, Ordering::Release);
+            listed.cancelled.cancel();
+        };
+        found.inspect(cancel).is_some()
+    }
+}
+
+impl ActiveRun {
+    /// Whether somebody cancelled it, as opposed to a server that stops.
+    pub fn was_cancelled(&self) -> bool {
+        self.was_asked.load(Ordering::Acquire)
     }
 }
 

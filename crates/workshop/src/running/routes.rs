@@ -102,7 +102,7 @@ async fn show(
     let sent = runner.runs().records().dispatches_of_run(&run.run.id).await;
     let sent = sent.map_err(|fault| unavailable(&fault.into()))?;
     let mut body = shown(&run);
-    body["dispatches"] = json!(sent);
+    body["dispatches"] = sent.into_iter().map(|sent| sent.id.to_string()).collect();
     body["record"] =
         run.record.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     Ok(Json(body).into_response())

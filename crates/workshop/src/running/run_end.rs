@@ -45,7 +45,7 @@ impl Runs {
                 (RunState::Failed, Some(refusal.error()), None, refusal.envelope(order.is_mechanical))
             }
             None => {
-                let (state, refusal) = self.stopped(RefusedName::Known(admitted.name.clone()));
+                let (state, refusal) = self.stopped(run, RefusedName::Known(admitted.name.clone()));
                 (state, Some(refusal.message.clone()), None, refusal.envelope(order.is_mechanical))
             }
         };
@@ -54,8 +54,8 @@ impl Runs {
         Ok(RunReport { id: Some(run.id.clone()), envelope, state })
     }
 
-    /// Stores the end of a run. One that waited and may be repeated keeps its state at shutdown, so that it is begun
-    /// again.
+    /// Stores the end of a run. A queued run keeps its state at shutdown: the next start repeats it, or ends it as
+    /// interrupted.
     async fn end(&self, by: &Caller, run: &ActiveRun, end: EndedRun) -> Result<(), Fault> {
         if end.state == RunState::Interrupted && run.queued.is_some() {
             return Ok(());
@@ -64,8 +64,8 @@ impl Runs {
     }
 
     /// The end of a run that was cancelled, or that the server stops.
-    fn stopped(&self, skill_name: RefusedName) -> (RunState, RunRefusal) {
-        let (state, why) = match self.0.closing.is_cancelled() {
+    fn stopped(&self, run: &ActiveRun, skill_name: RefusedName) -> (RunState, RunRefusal) {
+        let (state, why) = match self.0.closing.is_cancelled() && !run.was_cancelled() {
             true => (RunState::Interrupted, "the server stopped during the run"),
             false => (RunState::Cancelled, "the run was cancelled"),
         };
@@ -79,10 +79,11 @@ impl Runs {
         order: &RunOrder,
         run: &ActiveRun,
     ) -> Result<RunReport, Fault> {
-        let (state, refusal) = self.stopped(match &order.text {
+        let name = match &order.text {
             RunText::Stored(name) => RefusedName::Known(name.clone()),
             RunText::Given { .. } => RefusedName::Absent,
-        });
+        };
+        let (state, refusal) = self.stopped(run, name);
         let (ended, error) = (self.timepiece().now(), Some(refusal.message.clone()));
         self.end(by, run, EndedRun { state, version: None, ended, error, record: None }).await?;
         let id = run.queued.map(|_| run.id.clone());

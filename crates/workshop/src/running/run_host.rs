@@ -70,14 +70,14 @@ impl RunHost {
         }
     }
 
-    /// Names the budget of the run.
-    pub(super) fn uses_memory(&self, memory: &Arc<dyn RunMemory>) {
+    /// Counts the answers of tools in this budget from now on.
+    pub(super) fn count_answers_in(&self, memory: &Arc<dyn RunMemory>) {
         // A host serves one run.
         let _ = self.memory.set(Arc::clone(memory));
     }
 
-    /// Says that the run may be begun again after a crash, as long as it has no effect.
-    pub(super) fn is_repeatable(&self, tenant: &TenantId, run: &RunId, records: &Arc<dyn SkillRuns>) {
+    /// Notes the first effect of this run before it happens. Until then the run may be begun again after a crash.
+    pub(super) fn note_first_effect_of(&self, tenant: &TenantId, run: &RunId, records: &Arc<dyn SkillRuns>) {
         let (tenant, run, records) = (tenant.clone(), run.clone(), Arc::clone(records));
         // A host serves one run.
         let _ = self.first_effect.set(FirstEffect { tenant, run, records, noted: OnceCell::new() });

@@ -1,6 +1,7 @@
 //! Queue of runs that triggers started: durable, bounded, and fair between tenants.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +22,24 @@ use crate::fault::Fault;
 const AT_ONCE: usize = 256;
 /// Of these, runs of one tenant at once.
 const OF_A_TENANT: usize = 32;
+/// Of these, runs of one skill at once. Its other runs wait, and those of the tenant's other skills pass them.
+const OF_A_SKILL: usize = 16;
 /// How often the queue is looked at even if nobody said that there is something.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Begins queued runs.
 pub struct RunQueue {
     runs: Runs,
-    counts: Mutex<HashMap<TenantId, usize>>,
+    counts: Mutex<RunCounts>,
     changed: Notify,
     tasks: TaskTracker,
+}
+
+/// Runs that have begun and not ended, by tenant and by skill. Only what has some is in it.
+#[derive(Default)]
+struct RunCounts {
+    tenants: HashMap<TenantId, usize>,
+    skills: HashMap<(TenantId, String), usize>,
 }
 
 impl RunQueue {
@@ -53,19 +63,18 @@ impl RunQueue {
             // Registered before the look, so that no place is missed that becomes free in between.
             let mut freed = pin!(self.runs.slots().freed());
             freed.as_mut().enable();
-            let (mut tenants, total) = self.busy();
+            let (mut busy, total) = self.busy();
             let full = self.runs.slots().full();
             let some_wait_for_a_place = full.as_ref().is_none_or(|full| !full.is_empty());
             let next = match full {
                 Some(full) if total < AT_ONCE => {
-                    tenants.extend(full);
-                    self.runs.claim(&last, &BusyRuns { tenants, ..BusyRuns::default() }).await?
+                    busy.tenants.extend(full);
+                    self.begin_next(last.clone(), busy).await?
                 }
                 _ => None,
             };
-            if let Some((next, run)) = next {
-                last = next.run.tenant.clone();
-                self.begin(next, run);
+            if let Some(tenant) = next {
+                last = tenant;
                 continue;
             }
             tokio::select! {
@@ -84,19 +93,39 @@ impl RunQueue {
         self.tasks.wait().await;
     }
 
-    /// Tenants that may not begin another run now, and the number of all runs.
-    fn busy(&self) -> (Vec<TenantId>, usize) {
+    /// Tenants and skills that may not begin another run now, and the number of all runs.
+    fn busy(&self) -> (BusyRuns, usize) {
         let counts = self.counts.lock();
-        let busy = counts.iter().filter(|(_, count)| **count >= OF_A_TENANT);
-        (busy.map(|(tenant, _)| tenant.clone()).collect(), counts.values().sum())
+        let (tenants, skills) =
+            (busy_keys(&counts.tenants, OF_A_TENANT), busy_keys(&counts.skills, OF_A_SKILL));
+        (BusyRuns { tenants, skills }, counts.tenants.values().sum())
     }
 
-    fn begin(self: &Arc<Self>, stored: StoredRun, run: ActiveRun) {
-        let tenant = stored.run.tenant.clone();
-        *self.counts.lock().entry(tenant.clone()).or_default() += 1;
+    /// Begins the next run, if one may begin, and returns its tenant. A task of its own does it: if the caller stopped
+    /// waiting between the record and the run, the run would count as running and never end.
+    async fn begin_next(
+        self: &Arc<Self>,
+        after: TenantId,
+        busy: BusyRuns,
+    ) -> Result<Option<TenantId>, Fault> {
         let queue = Arc::clone(self);
+        let begun = self.tasks.spawn(async move {
+            let claimed = queue.runs.claim(&after, &busy).await?;
+            Ok(claimed.map(|(stored, run)| queue.begin(stored, run)))
+        });
+        begun.await.map_err(|why| Fault::Io(format!("beginning a queued run: {why}")))?
+    }
+
+    /// Runs a skill in a task of its own. Returns its tenant.
+    fn begin(self: &Arc<Self>, stored: StoredRun, run: ActiveRun) -> TenantId {
+        let (tenant, skill) = (stored.run.tenant.clone(), stored.run.skill.clone());
+        let of_skill = (tenant.clone(), skill.clone());
+        let mut counts = self.counts.lock();
+        *counts.tenants.entry(tenant.clone()).or_default() += 1;
+        *counts.skills.entry(of_skill.clone()).or_default() += 1;
+        drop(counts);
+        let (queue, of) = (Arc::clone(self), tenant.clone());
         self.tasks.spawn(async move {
-            let skill = stored.run.skill.clone();
             let by = trigger_caller(&tenant, stored.run.trigger_id.as_deref().unwrap_or_default());
             match queue.runs.execute_active(&by, order(stored), run).await {
                 Ok(report) => {
@@ -105,15 +134,26 @@ impl RunQueue {
                 Err(fault) => tracing::error!(%fault, %tenant, skill, "a triggered skill could not be run"),
             }
             let mut counts = queue.counts.lock();
-            if let Some(count) = counts.get_mut(&tenant) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.remove(&tenant);
-                }
-            }
+            count_down(&mut counts.tenants, &tenant);
+            count_down(&mut counts.skills, &of_skill);
             drop(counts);
             queue.changed.notify_one();
         });
+        of
+    }
+}
+
+/// What has at least this many runs.
+fn busy_keys<K: Clone>(counts: &HashMap<K, usize>, most: usize) -> Vec<K> {
+    counts.iter().filter(|(_, count)| **count >= most).map(|(key, _)| key.clone()).collect()
+}
+
+fn count_down<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

@@ -217,7 +217,12 @@ impl Runs {
             let _slot = slot;
             runs.execute_in_turn(&caller, order, &setup, &active).await
         };
-        match self.0.threads.run(&by.tenant, work).await {
+        // The queue bounds its runs, and one that it has begun is not refused.
+        let ended = match run.queued {
+            Some(_) => self.0.threads.run_accepted(&by.tenant, work).await,
+            None => self.0.threads.run(&by.tenant, work).await,
+        };
+        match ended {
             Ok(report) => report,
             Err(NoTurn::Full) => self.refuse(by, run, is_mechanical, too_many_runs()).await,
             Err(NoTurn::Broken) => Err(Fault::Io("a run of a skill broke off".to_owned())),
@@ -244,7 +249,7 @@ impl Runs {
         match run.queued {
             None => self.begin(by, &order, &admitted, &run.id).await?,
             Some(QueuedRun { is_repeatable: true }) => {
-                admitted.host.is_repeatable(&by.tenant, &run.id, self.records());
+                admitted.host.note_first_effect_of(&by.tenant, &run.id, self.records());
             }
             Some(QueuedRun { is_repeatable: false }) => {}
         }
@@ -291,7 +296,7 @@ impl Runs {
         let mut policy = setup.settings.policy();
         policy.is_secured = admitted.is_secured;
         let memory = self.0.memory.of(&by.tenant);
-        admitted.host.uses_memory(&memory);
+        admitted.host.count_answers_in(&memory);
         policy.memory = Some(memory);
         let trigger_id = order.trigger.trigger_id.as_deref().map(str::to_owned);
         let trigger_id =

@@ -49,6 +49,15 @@ pub enum RegisterOutcome {
     TooMany,
 }
 
+/// What became of a trigger that was to be switched on or off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnableOutcome {
+    Changed(TriggerRecord),
+    Absent,
+    /// The tenant has too many alarms. The trigger stays switched off.
+    TooMany,
+}
+
 /// The caller of a run that a trigger starts.
 pub fn trigger_caller(tenant: &TenantId, trigger: &str) -> Caller {
     let client = ClientId::from(format!("trigger:{trigger}"));
@@ -73,13 +82,21 @@ impl Triggers {
         self.runs.timepiece().now()
     }
 
-    /// Sets the alarms of all cron triggers again. The server may have crashed before one was set.
+    /// Sets the alarms of all cron triggers again. The server may have crashed before one was set. What fails for one
+    /// tenant ends only its own.
     pub async fn set_alarms_again(&self) -> Result<(), Fault> {
         for tenant in self.records.tenants_with_cron().await? {
-            let (triggers, _) = self.records.triggers(&tenant).await?;
-            for trigger in &triggers {
-                self.alarms.set(&tenant, trigger, self.now()).await?;
+            if let Err(fault) = self.set_alarms_of(&tenant).await {
+                tracing::error!(%fault, %tenant, "the alarms of a tenant's cron triggers could not be set");
             }
+        }
+        Ok(())
+    }
+
+    async fn set_alarms_of(&self, tenant: &TenantId) -> Result<(), Fault> {
+        let (triggers, _) = self.records.triggers(tenant).await?;
+        for trigger in &triggers {
+            self.alarms.set(tenant, trigger, self.now()).await?;
         }
         Ok(())
     }
@@ -203,14 +220,18 @@ impl Triggers {
         tenant: &TenantId,
         number: i64,
         enabled: bool,
-    ) -> Result<Option<TriggerRecord>, Fault> {
-        let changed = self.records.enable_trigger(tenant, number, enabled).await?;
-        match &changed {
-            Some(changed) if changed.enabled => drop(self.alarms.set(tenant, changed, self.now()).await?),
-            Some(changed) => self.alarms.unset(tenant, changed.number).await?,
-            None => {}
+    ) -> Result<EnableOutcome, Fault> {
+        let Some(changed) = self.records.enable_trigger(tenant, number, enabled).await? else {
+            return Ok(EnableOutcome::Absent);
+        };
+        if !changed.enabled {
+            self.alarms.unset(tenant, changed.number).await?;
+        } else if !self.alarms.set(tenant, &changed, self.now()).await? {
+            // Without an alarm it would count as enabled and never fire.
+            self.records.enable_trigger(tenant, number, false).await?;
+            return Ok(EnableOutcome::TooMany);
         }
-        Ok(changed)
+        Ok(EnableOutcome::Changed(changed))
     }
 
     /// The run of a trigger, to be queued.

@@ -1,13 +1,32 @@
 //! Tools for data: `data_read` and `data_write`.
 
 use post::Caller;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::tool_failure::ToolFailure;
-use crate::data_stores::{DataAnswer, DataBridge, DataRefusalReason};
+use crate::data_stores::{DataAnswer, DataBridge, DataRefusalReason, PortableData};
+
+/// What `data_read` found.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum DataFound {
+    Entry(Option<Box<PortableData>>),
+    Items { items: Vec<PortableData> },
+}
+
+impl DataFound {
+    /// About how long it is as JSON.
+    pub fn length(&self) -> usize {
+        match self {
+            DataFound::Entry(entry) => entry.as_ref().map_or(0, |entry| entry.length()),
+            DataFound::Items { items } => items.iter().map(PortableData::length).sum(),
+        }
+    }
+}
 
 /// `data_read` of the reference runtime's server: one entry by its id, or null.
-pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Result<Value, ToolFailure> {
+pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Result<DataFound, ToolFailure> {
     if let Some(store) = arguments.get("store").and_then(Value::as_str).filter(|store| *store != "primary") {
         return Err(ToolFailure::refused(format!(
             "`data_read` requires a DataStore registered as '{store}'; none found in registry."
@@ -16,16 +35,16 @@ pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Resul
     let Some(id) = arguments.get("id").and_then(Value::as_str) else {
         return Err(ToolFailure::arguments("data_read: `id` is required (non-empty string)."));
     };
-    Ok(json!(answered(data.store().get(id).await)?))
+    Ok(DataFound::Entry(answered(data.store().get(id).await)?.map(Box::new)))
 }
 
 /// `data_read` in both forms: an `id` without a `query` is a look-up, and everything else a search.
-pub async fn read(data: &DataBridge, arguments: Map<String, Value>) -> Result<Value, ToolFailure> {
+pub async fn read(data: &DataBridge, arguments: Map<String, Value>) -> Result<DataFound, ToolFailure> {
     let is_given = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
     if is_given("id") && !is_given("query") {
         return look_up(data, &arguments).await;
     }
-    Ok(json!({ "items": answered(data.data_read(arguments).await)? }))
+    Ok(DataFound::Items { items: answered(data.data_read(arguments).await)? })
 }
 
 pub async fn write(

@@ -104,7 +104,10 @@ impl McpServer {
 
     async fn answer_in_session(&self, caller: &Caller, headers: &HeaderMap, request: RpcRequest) -> Response {
         let id = request.id.clone();
-        let turn = self.tools.answer_turn(caller, &request).await;
+        let turn = match self.tools.answer_turn(caller, &request).await {
+            Ok(turn) => turn,
+            Err(problem) => return problem.into_response(),
+        };
         if request.method == "initialize" {
             return self.initialize(caller, &request);
         }
@@ -163,7 +166,10 @@ impl McpServer {
         still_allowed: StillAllowed,
     ) -> Response {
         let id = request.id.clone();
-        let turn = self.tools.answer_turn(caller, &request).await;
+        let turn = match self.tools.answer_turn(caller, &request).await {
+            Ok(turn) => turn,
+            Err(problem) => return problem.into_response(),
+        };
         if let Err((status, error)) = stateless::check(headers, &request) {
             return refused(status, &id, error);
         }

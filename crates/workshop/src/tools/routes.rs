@@ -116,7 +116,7 @@ async fn call_rpc(State(door): State<ToolDoor>, request: Request) -> ToolRespons
     let request = parsed(threads, &caller.tenant, body, RpcRequest::read_lenient).await?;
     // It is held until the response exists.
     let turn = match &request {
-        Ok(request) => door.rpc.answer_turn(&caller, request).await,
+        Ok(request) => door.rpc.answer_turn(&caller, request).await?,
         Err(_) => None,
     };
     let (status, message) = rpc::answer(&door.rpc, &caller, request, turn.as_ref()).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http_kit::{ShuttingDown, completed};
+use http_kit::{Problem, ShuttingDown, completed};
 use post::Caller;
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
@@ -29,8 +29,8 @@ pub trait ToolRunner: Send + Sync {
     ) -> Result<String, ToolFailure>;
 
     /// Waits for the caller's turn if the answer of this tool can be large.
-    async fn answer_turn(&self, _caller: &Caller, _tool: &str) -> Option<AnswerTurn> {
-        None
+    async fn answer_turn(&self, _caller: &Caller, _tool: &str) -> Result<Option<AnswerTurn>, Problem> {
+        Ok(None)
     }
 
     /// A token that changes with the skills that the caller can see. None if it is not known now.
@@ -67,11 +67,14 @@ impl ToolCalls {
     }
 
     /// Waits until the answer of a request may be built. The turn is held until the response exists.
-    pub async fn answer_turn(&self, caller: &Caller, request: &RpcRequest) -> Option<AnswerTurn> {
-        let tool = request.params.get("name").and_then(Value::as_str)?;
-        match request.method.as_str() {
-            "tools/call" => self.runner.answer_turn(caller, tool).await,
-            _ => None,
+    pub async fn answer_turn(
+        &self,
+        caller: &Caller,
+        request: &RpcRequest,
+    ) -> Result<Option<AnswerTurn>, Problem> {
+        match request.params.get("name").and_then(Value::as_str) {
+            Some(tool) if request.method == "tools/call" => self.runner.answer_turn(caller, tool).await,
+            _ => Ok(None),
         }
     }
 
@@ -105,17 +108,19 @@ impl ToolCalls {
                 return Err(RpcError::new(INTERNAL_ERROR, "the server is shutting down"));
             }
         };
-        let is_long = outcome.len() > LARGEST_RESULT / 4;
+        let (is_long, is_too_long) = (outcome.len() > LARGEST_RESULT / 4, outcome.len() > LARGEST_RESULT);
         let mut result = json!({ "content": [{ "type": "text" }] });
         // The macro would copy the text.
         result["content"][0]["text"] = Value::String(outcome);
         match self.surface {
             // A text inside a JSON text can become larger, but a small one never that large.
-            ToolSurface::Mcp if is_long && result.to_string().len() > LARGEST_RESULT => Err(RpcError::new(
-                INTERNAL_ERROR,
-                "the result is larger than 1 MiB: ask for less with `limit`, or use the HTTP API under /v1",
-            )
-            .with(json!({ "code": "result_too_large" }))),
+            ToolSurface::Mcp if is_too_long || is_long && result.to_string().len() > LARGEST_RESULT => {
+                Err(RpcError::new(
+                    INTERNAL_ERROR,
+                    "the result is larger than 1 MiB: ask for less with `limit`, or use the HTTP API under /v1",
+                )
+                .with(json!({ "code": "result_too_large" })))
+            }
             _ => Ok(result),
         }
     }

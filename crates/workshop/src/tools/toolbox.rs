@@ -1,6 +1,7 @@
 //! Toolbox: the tools for skills and data, over the same components as the HTTP API under `/v1`.
 
 use async_trait::async_trait;
+use http_kit::Problem;
 use post::{Caller, Post, ProgramCall};
 use serde_json::{Map, Value};
 
@@ -38,8 +39,15 @@ impl ToolRunner for Toolbox {
             ("skill_read", _) => skill_tools::read(skills, by, &arguments, surface).await?,
             ("skill_write", _) => skill_tools::write(skills, by, &arguments, surface).await?,
             ("skill_status", _) => skill_tools::set_status(skills, by, &arguments, surface).await?,
-            ("data_read", ToolSurface::Rpc) => data_tools::look_up(&self.data(by).await?, &arguments).await?,
-            ("data_read", ToolSurface::Mcp) => data_tools::read(&self.data(by).await?, arguments).await?,
+            ("data_read", _) => {
+                let data = self.data(by).await?;
+                let found = match surface {
+                    ToolSurface::Rpc => data_tools::look_up(&data, &arguments).await?,
+                    ToolSurface::Mcp => data_tools::read(&data, arguments).await?,
+                };
+                let length = found.length();
+                return Ok(self.data.written(&by.tenant, found, length).await?);
+            }
             ("data_write", ToolSurface::Mcp) => {
                 data_tools::write(&self.data(by).await?, by, arguments).await?
             }
@@ -68,10 +76,10 @@ impl ToolRunner for Toolbox {
         Ok(result.to_string())
     }
 
-    async fn answer_turn(&self, by: &Caller, tool: &str) -> Option<AnswerTurn> {
+    async fn answer_turn(&self, by: &Caller, tool: &str) -> Result<Option<AnswerTurn>, Problem> {
         match tool {
-            "skill_list" | "data_read" => Some(self.workshop.answer_turn(&by.tenant).await),
-            _ => None,
+            "skill_list" | "data_read" => self.workshop.answer_turn(&by.tenant).await.map(Some),
+            _ => Ok(None),
         }
     }
 

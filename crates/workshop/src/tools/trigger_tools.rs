@@ -8,8 +8,10 @@ use skill::CronFields;
 
 use super::skill_tools::required;
 use super::tool_failure::ToolFailure;
-use crate::running::{RegisterOutcome, SkillRunner, trigger_id};
+use crate::running::{EnableOutcome, RegisterOutcome, SkillRunner, trigger_id};
 use crate::store_refusal::StoreRefusal;
+
+const TOO_MANY: &str = "the tenant has too many triggers";
 
 pub async fn list(
     runner: &SkillRunner,
@@ -50,7 +52,7 @@ pub async fn register(
         RegisterOutcome::NeverFires => {
             Err(ToolFailure::arguments("register_trigger: no date matches this cron expression"))
         }
-        RegisterOutcome::TooMany => Err(ToolFailure::refused("the tenant has too many triggers")),
+        RegisterOutcome::TooMany => Err(ToolFailure::refused(TOO_MANY)),
     }
 }
 
@@ -78,12 +80,15 @@ pub async fn set_enabled(
     let Some(enabled) = arguments.get("enabled").and_then(Value::as_bool) else {
         return Err(ToolFailure::arguments("set_trigger_enabled: `enabled` must be true or false"));
     };
-    let changed = match number {
+    let outcome = match number {
         Some(number) => runner.triggers().enable(&by.tenant, number, enabled).await,
-        None => Ok(None),
+        None => Ok(EnableOutcome::Absent),
     };
-    let changed = changed.map_err(|fault| ToolFailure::fault(&fault))?;
-    Ok(changed.as_ref().map_or(Value::Null, registration))
+    match outcome.map_err(|fault| ToolFailure::fault(&fault))? {
+        EnableOutcome::Changed(changed) => Ok(registration(&changed)),
+        EnableOutcome::Absent => Ok(Value::Null),
+        EnableOutcome::TooMany => Err(ToolFailure::refused(TOO_MANY)),
+    }
 }
 
 /// Triggers decide what runs without being asked, so an agent needs the same right as for an approval.

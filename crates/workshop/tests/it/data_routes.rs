@@ -147,7 +147,7 @@ async fn a_tenant_with_too_many_large_answers_waits_and_another_tenant_does_not(
     let query = || Some(json!({"query": "harbour"}));
     let mut turns = Vec::new();
     for _ in 0..4 {
-        turns.push(tenants.workshop.answer_turn(&tenants.acme).await);
+        turns.push(tenants.workshop.answer_turn(&tenants.acme).await.unwrap());
     }
     let mut waiting = Box::pin(sends(&routes, &acme, "POST", "/v1/data/query", query()));
     // The answer of the other tenant is the marker: while it is made, the first one has every chance.

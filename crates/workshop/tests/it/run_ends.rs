@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ledger::{BusyRuns, EndedRun, Fault, NewRun, RunFilter, RunState, SkillRuns, StoredRun};
+use ledger::{BusyRuns, EndedRun, Fault, NewRun, RunFilter, RunState, SkillRuns, StoredRun, TenantDispatch};
 use posthouse_time::Moment;
 use posthouse_wire::{DispatchId, RunId, TenantId};
 use serde_json::Map;
@@ -180,19 +180,19 @@ impl SkillRuns for TroubledRuns {
         self.inner.run_records(of, filter, limit).await
     }
 
-    async fn runs_of_dispatch(&self, dispatch: &DispatchId) -> Result<Vec<StoredRun>, Fault> {
+    async fn runs_of_dispatch(&self, dispatch: &TenantDispatch) -> Result<Vec<StoredRun>, Fault> {
         self.inner.runs_of_dispatch(dispatch).await
     }
 
-    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<DispatchId>, Fault> {
+    async fn dispatches_of_run(&self, id: &RunId) -> Result<Vec<TenantDispatch>, Fault> {
         self.inner.dispatches_of_run(id).await
     }
 
-    async fn runs_caused_by(&self, dispatch: &DispatchId, limit: u32) -> Result<Vec<StoredRun>, Fault> {
+    async fn runs_caused_by(&self, dispatch: &TenantDispatch, limit: u32) -> Result<Vec<StoredRun>, Fault> {
         self.inner.runs_caused_by(dispatch, limit).await
     }
 
-    async fn cause_of_run(&self, id: &RunId) -> Result<Option<DispatchId>, Fault> {
+    async fn cause_of_run(&self, id: &RunId) -> Result<Option<TenantDispatch>, Fault> {
         self.inner.cause_of_run(id).await
     }
 }

@@ -16,6 +16,10 @@ use crate::platform_calls::CallFailure;
 const HELD_BYTES: usize = 8 << 20;
 /// Most pages of a gap. Of a longer one the oldest events are skipped.
 const MOST_PAGES: usize = 10_000;
+/// Most bytes of the place of a page. Homeservers write tens of bytes.
+const LONGEST_PLACE: usize = 1024;
+/// What an event takes in memory beside its text.
+const EVENT_OVERHEAD: usize = 48;
 
 /// The events of a room since the last position.
 pub(super) struct RoomGap {
@@ -61,10 +65,13 @@ impl SyncedRoom<'_> {
                 tracing::error!(bot.id = %bot.id, "a room had more events since the last poll than can be read; the oldest are skipped");
                 break;
             }
+            if token.len() > LONGEST_PLACE {
+                return Err(CallFailure::TooLarge);
+            }
             let (place, older) = self.read_largest_page(token).await?;
             from = older.end.clone().filter(|end| !older.chunk.is_empty() && *end != place.from);
             has_join = older.chunk.iter().any(|event| is_own_join(bot, event));
-            held += older.chunk.iter().map(|event| event.get().len()).sum::<usize>();
+            held += older.chunk.iter().map(|event| event.get().len() + EVENT_OVERHEAD).sum::<usize>();
             if pages.is_empty() && held <= HELD_BYTES {
                 let mut events = older.oldest_first();
                 events.append(&mut newest);

@@ -25,7 +25,7 @@ stories! {
             [("emitted", sent_at), ("accepted", start), ("durable", start), ("sent to agent", start), ("acknowledged", start)];
         assert_eq!(steps(&story), expected, "a program's clock may be ahead of ours");
         assert_eq!(story.steps[0].note.as_deref(), Some("dispatch d1"));
-        assert_eq!((story.dispatch.as_ref().unwrap().as_str(), story.what.as_str()), ("d1", "inbound"));
+        assert_eq!((story.dispatch.as_ref().unwrap().id.as_str(), story.what.as_str()), ("d1", "inbound"));
         assert_eq!(stories(&book, "d1").await, [story]);
         let plain = book.keeps(HERON, "plain").await;
         assert_eq!(book.ledger.traces().entry(&plain).await.unwrap().unwrap().dispatch, None);
@@ -42,7 +42,7 @@ stories! {
         attempted(&book, refused, failed()).await;
         let told = stories(&book, "d1").await;
         assert_eq!(told.iter().map(|story| story.id.as_str()).collect::<Vec<_>>(), [entry.as_str(), "d1", "d1", "d1"]);
-        assert!(told.iter().all(|story| story.dispatch == Some("d1".into())));
+        assert!(told.iter().all(|story| story.dispatch.as_ref().is_some_and(|dispatch| dispatch.id == "d1")));
         let later = start + minutes(1);
         assert_eq!(steps(&told[1]), [("emitted", start), ("accepted", start), ("delivered", later)]);
         assert_eq!(steps(&told[2]), [("emitted", start), ("accepted", start), ("failed", later)]);

@@ -163,8 +163,8 @@ fn interrupted() -> anyhow::Result<impl Future<Output = Exit>> {
     })
 }
 
-/// Cancels the run that this command waits for. Its id is not known before its end, so that it is cancelled only if no
-/// other run of the skill is under way.
+/// Cancels the run that this command waits for. The id of the run is not known before its end. So it is cancelled only if
+/// no other run of the skill is under way that somebody waits for; runs of triggers are left alone.
 async fn cancel_at_server(program: &ProgramClient, skill: &str) {
     let query =
         RunQuery { skill: Some(skill.to_owned()), state: Some("running".to_owned()), ..RunQuery::default() };
@@ -175,9 +175,12 @@ async fn cancel_at_server(program: &ProgramClient, skill: &str) {
             return;
         }
     };
-    let ids: Vec<&str> = running.iter().filter_map(|run| run["id"].as_str()).collect();
+    let awaited = running.iter().filter(|run| run["trigger_id"].is_null());
+    let ids: Vec<&str> = awaited.filter_map(|run| run["id"].as_str()).collect();
     match ids[..] {
-        [] => {}
+        [] => eprintln!(
+            "posthouse: the run of {skill} has not begun yet, or has ended; see `posthouse run list --skill {skill}`"
+        ),
         [id] => match program.post.cancel_run(id).await {
             Ok(_) => eprintln!("posthouse: cancelled {id}"),
             Err(fault) => eprintln!("posthouse: {:#}", program.error(fault)),
