@@ -16,6 +16,7 @@ mod follow_up;
 pub mod frames;
 mod long_connection;
 mod media;
+mod members;
 mod normalize;
 mod payload;
 mod post_text;
@@ -30,7 +31,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{BotId, ChatId, Descriptor, MessageId};
+use posthouse_wire::{BotId, ChatId, Descriptor, MessageId, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
 use crate::Fault;
@@ -211,6 +212,14 @@ impl Platform for Feishu {
 
     async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
         Ok(self.complete_names(bot, reading).await)
+    }
+
+    async fn sees(&self, bot: &OpenedBot, user: &UserId, chat: &ChatId) -> bool {
+        self.is_member(bot, user, chat).await
+    }
+
+    fn visibility_call(&self) -> Option<&'static str> {
+        Some("GET members")
     }
 
     fn text_call(&self) -> Option<&'static str> {

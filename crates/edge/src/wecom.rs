@@ -230,6 +230,11 @@ impl Platform for WeCom {
         })
     }
 
+    /// Applications have direct chats only, and WeCom tells nobody who is in a group with an AI bot.
+    async fn sees(&self, _bot: &OpenedBot, _user: &UserId, _chat: &ChatId) -> bool {
+        false
+    }
+
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
         egress::carry(self, bot, permitted).await
     }

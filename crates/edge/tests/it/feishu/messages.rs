@@ -144,3 +144,20 @@ async fn a_message_that_waits_for_a_name_holds_up_its_own_group_only() {
     fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 4, LONG).await.unwrap();
     feed.stop().await;
 }
+
+#[tokio::test]
+async fn a_person_sees_a_group_if_feishu_lists_them_as_a_member() {
+    let fixture = open().await;
+    for user in ["u77", "u78"] {
+        fixture.inject(json!({"do": "message", "text": user, "chat": GROUP, "mention": true, "user": user}));
+    }
+    fixture.says("marker");
+    let sees =
+        async |user: &str, chat: &str| fixture.feishu.sees(&fixture.bot, &user.into(), &chat.into()).await;
+    assert!(sees("u77", GROUP).await);
+    assert!(sees("u78", GROUP).await, "on the second page");
+    assert!(sees("ou_u77", GROUP).await, "by the id that the app sees");
+    assert!(!sees("u79", GROUP).await && !sees("u77", "oc_404").await && !sees("u77", "../x").await);
+    fixture.stand_in.fault(CallFault::new(CallFaultKind::DropAfterWrite).on("GET /im/v1/chats/{id}/members"));
+    assert!(!sees("u77", GROUP).await, "no answer is no");
+}
