@@ -45,6 +45,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 pub use directory::FeishuChat;
 
@@ -87,6 +88,7 @@ pub struct Feishu {
     /// The ids of reactions, by message and kind. Only by its id a reaction can be removed.
     reactions: Cache<(BotId, String, String), String>,
     refused: RefusedCredentials,
+    split_limits: SplitLimits,
 }
 
 impl Feishu {
@@ -111,6 +113,7 @@ impl Feishu {
             prompt_texts: Cache::builder().max_capacity(10_000).time_to_live(HOUR * 24).build(),
             reactions: Cache::builder().max_capacity(10_000).time_to_live(HOUR).build(),
             refused: RefusedCredentials::default(),
+            split_limits: SplitLimits::default(),
         }
     }
 
