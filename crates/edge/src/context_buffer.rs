@@ -131,9 +131,8 @@ fn forget_oldest(chats: &mut HashMap<ContextKey, NearbyMessages>, tenant: &Tenan
     }
 }
 
-/// A direct conversation has no context: everything in it is for the agent.
 fn key(on: &BotRef, source: &Source, agent: &RouteTo) -> Option<ContextKey> {
-    let chat = source.chat_id.clone().filter(|_| source.chat_type != "dm")?;
+    let chat = source.chat_id.clone()?;
     Some((on.clone(), chat, source.thread_id.clone(), agent.instance.clone()))
 }
 
@@ -182,9 +181,6 @@ mod tests {
         assert_eq!(texts(&buffer, &on("b"), &group), ["one", "two"], "they stay");
         assert_eq!(texts(&buffer, &on("b"), &other), Vec::<String>::new());
         assert_eq!(texts(&buffer, &on("other"), &group), Vec::<String>::new());
-        let dm = said("dm", "c1", "x");
-        assert_eq!(texts(&buffer, &on("b"), &dm), Vec::<String>::new());
-        assert!(!buffer.listens(&on("b"), &dm.source, &heron()));
         clock.wind(NEARBY);
         assert_eq!(texts(&buffer, &on("b"), &group), Vec::<String>::new(), "too old");
         clock.wind(LISTENS);

@@ -19,7 +19,7 @@ use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::Platform;
 
-pub(crate) use event_lanes::{EventLanes, StoringEvent};
+pub(crate) use event_lanes::{EventLanes, StoringEvent, lane_of};
 
 /// Pause after the first failure. It doubles up to `LONGEST_PAUSE`, until the feed works again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

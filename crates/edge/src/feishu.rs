@@ -16,6 +16,7 @@ mod follow_up;
 pub mod frames;
 mod long_connection;
 mod media;
+mod members;
 mod normalize;
 mod payload;
 mod post_text;
@@ -30,7 +31,7 @@ use async_trait::async_trait;
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{BotId, ChatId, Descriptor, MessageId};
+use posthouse_wire::{BotId, ChatId, Descriptor, MessageId, UserId};
 use relay::{EgressResult, FetchedMedia, MediaWriter, NotFetched, PermittedAction, StopRule};
 
 use crate::Fault;
@@ -44,6 +45,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 pub use directory::FeishuChat;
 
@@ -86,6 +88,7 @@ pub struct Feishu {
     /// The ids of reactions, by message and kind. Only by its id a reaction can be removed.
     reactions: Cache<(BotId, String, String), String>,
     refused: RefusedCredentials,
+    split_limits: SplitLimits,
 }
 
 impl Feishu {
@@ -110,6 +113,7 @@ impl Feishu {
             prompt_texts: Cache::builder().max_capacity(10_000).time_to_live(HOUR * 24).build(),
             reactions: Cache::builder().max_capacity(10_000).time_to_live(HOUR).build(),
             refused: RefusedCredentials::default(),
+            split_limits: SplitLimits::default(),
         }
     }
 
@@ -211,6 +215,14 @@ impl Platform for Feishu {
 
     async fn complete(&self, bot: &OpenedBot, reading: Reading) -> Result<Reading, Fault> {
         Ok(self.complete_names(bot, reading).await)
+    }
+
+    async fn sees(&self, bot: &OpenedBot, user: &UserId, chat: &ChatId) -> bool {
+        self.is_member(bot, user, chat).await
+    }
+
+    fn visibility_call(&self) -> Option<&'static str> {
+        Some("GET members")
     }
 
     fn text_call(&self) -> Option<&'static str> {

@@ -53,7 +53,7 @@ impl LinkCommands {
         let (Some(user), Some(chat)) = (&source.user_id, &source.chat_id) else { return Ok(false) };
         let (on, codes) = (bot.bot_ref(), self.identity.gate.link_codes());
         // A message with a capability comes from a chat that the bot reads for somebody else.
-        let is_direct = source.chat_type == "dm" && arrival.capabilities.is_empty();
+        let is_direct = arrival.is_direct() && arrival.capabilities.is_empty();
         if !is_direct {
             if is_link_code(code) && codes.revoke(&on, user, code).await? {
                 let chat = platform.direct_chat(user);

@@ -45,6 +45,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 pub use rooms::MatrixRoom;
 
@@ -94,6 +95,7 @@ pub struct Matrix {
     /// Encrypted rooms that are being refused.
     refused_rooms: Cache<(BotId, String), ()>,
     refused: RefusedCredentials,
+    split_limits: SplitLimits,
 }
 
 impl Matrix {
@@ -114,6 +116,7 @@ impl Matrix {
             split_messages: Cache::builder().max_capacity(10_000).time_to_idle(HOUR).build(),
             refused_rooms: Cache::builder().max_capacity(10_000).time_to_live(HOUR).build(),
             refused: RefusedCredentials::default(),
+            split_limits: SplitLimits::default(),
         }
     }
 

@@ -142,6 +142,12 @@ pub trait Platform: Send + Sync {
         LARGEST_BODY
     }
 
+    /// The largest body of a request that only its body can prove, in bytes. Such bytes come from anybody, so that the
+    /// listener counts them against its budget for unauthenticated senders.
+    fn largest_unproven_body(&self) -> usize {
+        LARGEST_BODY
+    }
+
     /// Whether only somebody who has the bot's secret can send, so that everybody who can may write to the agent.
     fn proves_senders(&self) -> bool {
         false

@@ -15,7 +15,7 @@ use vault::Credentials;
 
 use crate::bots::OpenedBot;
 use crate::intake::DeliveryResult;
-use crate::platform::{HeadProof, LARGEST_BODY, Platform, RequestHead, UnverifiedRequest};
+use crate::platform::{HeadProof, Platform, RequestHead, UnverifiedRequest};
 use crate::{Edge, Fault};
 
 /// The ids of the stored entries, in the response to the platform.
@@ -99,7 +99,10 @@ async fn receive(edge: Edge, door: WebhookPath, below: String, request: Request)
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     }
-    let largest = if proof == HeadProof::Proven { platform.largest_proven_body() } else { LARGEST_BODY };
+    let largest = match proof {
+        HeadProof::Proven => platform.largest_proven_body(),
+        HeadProof::BodyNeeded => platform.largest_unproven_body(),
+    };
     let body = match read_body(body, largest).await {
         Ok(body) => body,
         Err(unread) => return unread.status().into_response(),

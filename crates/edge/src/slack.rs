@@ -49,7 +49,7 @@ use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
 use crate::split_limits::SplitLimits;
 
-pub use directory::SlackChat;
+pub use directory::{SlackChat, SlackChatKind};
 
 const PLATFORM: &str = "slack";
 /// Display name of the platform.

@@ -29,7 +29,7 @@ use crate::platform::{
     BotField, BotTrouble, EventDelivery, Platform, PlatformBot, Reading, UnverifiedRequest, Verification,
     VerifiedRequest, WebhookRefusal,
 };
-use crate::platform_calls::PlatformClient;
+use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
 use crate::split_limits::SplitLimits;
 
@@ -75,6 +75,7 @@ pub struct Twilio {
     /// The webhook of each bot, to which Twilio also reports what became of messages.
     doors: Cache<BotId, String>,
     split_limits: SplitLimits,
+    rate_limits: PlatformRateLimits,
     refused: RefusedCredentials,
 }
 
@@ -89,6 +90,7 @@ impl Twilio {
             channel,
             client: PlatformClient::new(timepiece.clone()),
             api_base: api_base.to_owned(),
+            rate_limits: PlatformRateLimits::new(timepiece.clone()),
             timepiece,
             doors: Cache::new(10_000),
             split_limits: SplitLimits::default(),

@@ -46,6 +46,7 @@ use crate::platform::{
 };
 use crate::platform_calls::{PlatformClient, PlatformRateLimits};
 use crate::refused_credentials::RefusedCredentials;
+use crate::split_limits::SplitLimits;
 
 /// Display name of the platform.
 const LABEL: &str = "WeCom";
@@ -106,6 +107,7 @@ pub struct WeCom {
     timepiece: Timepiece,
     rate_limits: PlatformRateLimits,
     refused: RefusedCredentials,
+    split_limits: SplitLimits,
     access_tokens: WeComTokens,
     cards: SentCards,
     files: BotFiles,
@@ -132,6 +134,7 @@ impl WeCom {
             socket_url: socket_url.to_owned(),
             rate_limits: PlatformRateLimits::new(timepiece.clone()),
             refused: RefusedCredentials::default(),
+            split_limits: SplitLimits::default(),
             access_tokens: WeComTokens::default(),
             cards: SentCards::default(),
             files: BotFiles::default(),
@@ -228,6 +231,11 @@ impl Platform for WeCom {
             WeComProduct::App => normalize::app(bot, &verified),
             WeComProduct::AiBot => normalize::ai_bot(self, bot, &verified),
         })
+    }
+
+    /// Applications have direct chats only, and WeCom tells nobody who is in a group with an AI bot.
+    async fn sees(&self, _bot: &OpenedBot, _user: &UserId, _chat: &ChatId) -> bool {
+        false
     }
 
     async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {

@@ -43,6 +43,8 @@ const NUMBER: &str = "phone_number_id";
 const GRAPH_VERSION: &str = "graph_version";
 /// Longest message, in characters.
 const MESSAGE_LENGTH: usize = 4096;
+/// Largest accepted notification, in bytes.
+const LARGEST_BATCH: usize = 4 << 20;
 /// The ops that WhatsApp carries out.
 const OPS: [&str; 6] = ["send", "typing", "get_chat_info", "send_media", "prompt", "react"];
 static DOORS: [WebhookDoor; 2] = [WebhookDoor::post(""), WebhookDoor { method: Method::GET, path: "" }];
@@ -134,6 +136,11 @@ impl Platform for WhatsApp {
 
     fn doors(&self) -> &'static [WebhookDoor] {
         &DOORS
+    }
+
+    /// Meta joins notifications to batches of up to 3 MB, and repeats a refused one for days.
+    fn largest_unproven_body(&self) -> usize {
+        LARGEST_BATCH
     }
 
     fn delivery(&self, _bot: &OpenedBot, _door: Option<&str>) -> EventDelivery {

@@ -31,7 +31,7 @@ use relevance::MessageTraits;
 pub use relevance::Relevance;
 use resolution::{AuthorKind, Candidate, Layers};
 pub use sender_access::SenderAccess;
-use sender_access::{SenderVerdict, is_direct};
+use sender_access::SenderVerdict;
 pub use visibility::ChatVisibility;
 use visibility::Visibility;
 
@@ -71,6 +71,8 @@ pub struct IncomingMessage<'a> {
     pub origin: EventOrigin<'a>,
     /// Addressed to the bot. In a group, only addressed messages are for the agent.
     pub addressed: bool,
+    /// Set if a chat of type `dm` has several people, such as a group direct message of Slack.
+    pub several_people: bool,
     /// Written by another bot.
     pub from_bot: bool,
     /// The invited person who wrote it, for the chat page. People on other platforms are unknown to the server.
@@ -84,8 +86,13 @@ impl IncomingMessage<'_> {
     }
 
     fn kind(&self) -> MessageTraits {
-        let is_addressed = self.addressed || !is_group_chat(self.origin.source);
+        let is_addressed = self.addressed || !(self.several_people || is_group_chat(self.origin.source));
         MessageTraits { is_addressed, from_bot: self.from_bot }
+    }
+
+    /// Whether this is a conversation of one person with the bot alone.
+    fn is_direct(&self) -> bool {
+        self.origin.source.chat_type == "dm" && !self.several_people
     }
 
     fn author(&self) -> AuthorKind {
@@ -272,7 +279,7 @@ impl Gate {
         let source = origin.source;
         let message = incoming.kind();
         let names_place = routed.is_some_and(|routed| routed.names_place);
-        Ok(match self.access.verdict(on, source, names_place).await? {
+        Ok(match self.access.verdict(incoming, names_place).await? {
             SenderVerdict::Admitted => None,
             SenderVerdict::Denied => Some(GateDecision::Ignored("denied")),
             // Nobody spoke to the bot, so nobody gets an answer. Bots get none either.
@@ -311,7 +318,7 @@ impl Gate {
         if place.as_ref().is_some_and(|place| place.by_scope) {
             self.links.note_place(on, source).await?;
         }
-        let candidate = resolution::candidate(author, &linked, place.as_ref(), is_direct(source), only);
+        let candidate = resolution::candidate(author, &linked, place.as_ref(), incoming.is_direct(), only);
         // Each fact is read only if the layers before it have not taken the message away.
         let mut layers = Layers {
             denied: false,
@@ -351,7 +358,7 @@ impl Gate {
             (_, Err(reason)) => GateDecision::Ignored(reason),
             (Candidate::Linked { to, profile }, Ok(())) => {
                 // Stored before the message: the agent may answer where its author was seen.
-                self.links.note_seen(&on, source, &linked).await?;
+                self.links.note_seen(incoming, &linked).await?;
                 GateDecision::Admitted(Admitted { to, on, profile })
             }
             (

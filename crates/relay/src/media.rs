@@ -6,6 +6,7 @@
 
 mod attachments;
 mod cleaning;
+mod detected_type;
 mod disk_threads;
 mod early;
 mod filename;

@@ -9,10 +9,21 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
+use crate::platform::Reading;
+
 /// Most events that wait or are being stored, and most bytes of their frames. Beyond either, the connection reads no
 /// further frame.
 const MOST_EVENTS: usize = 2_000;
 const MOST_BYTES: usize = 32 << 20;
+
+/// The lane of a reading: the chat that it is about. Empty if it is about none.
+pub(crate) fn lane_of(reading: &Reading) -> String {
+    let arrival = reading.arrivals.iter().chain(&reading.from_bots).next();
+    let of_message =
+        arrival.and_then(|arrival| arrival.event.source.chat_id.as_ref()).map(ToString::to_string);
+    let of_thread = || reading.renamed.first().map(|renamed| renamed.thread.to_string());
+    of_message.or_else(of_thread).unwrap_or_default()
+}
 
 /// The work of storing an event. True if it is stored.
 pub(crate) type StoringEvent<'a> = BoxFuture<'a, bool>;

@@ -30,6 +30,8 @@ const CALLS: u32 = 1_000;
 const TOKEN_MARGIN: Duration = Duration::from_secs(300);
 /// Codes that say that the token is not valid (any more).
 const TOKEN_CODES: [i64; 5] = [99991661, 99991663, 99991664, 99991665, 99991668];
+/// The code for too many calls of one kind.
+const CALL_LIMIT: i64 = 99_991_400;
 const WAIT_HEADER: &str = "x-ogw-ratelimit-reset";
 
 /// One call of the API. The path begins below `/open-apis`.
@@ -265,7 +267,10 @@ impl Feishu {
                 self.refused.report(&bot.id);
             }
             if let (RefusalKind::RateLimited, Some(wait)) = (refused.kind, refused.retry_after) {
-                self.rate_limits.learn(&bucket, 0, wait);
+                // Most refusals are about the chat. This one is about the call, in whatever chat.
+                let of_call = format!("{}:{}", bot.id, call.name);
+                let bucket = if refused.code == CALL_LIMIT { &of_call } else { &bucket };
+                self.rate_limits.learn(bucket, 0, wait);
             }
             return Err(failure);
         }
@@ -347,7 +352,7 @@ fn read_head(response: &CallReply) -> Result<(), CallFailure> {
 fn kind_of(code: i64) -> Option<RefusalKind> {
     Some(match code {
         code if TOKEN_CODES.contains(&code) => RefusalKind::CredentialDead,
-        99991400 | 11232 | 11233 | 11247 | 230020 | 1000004 | 1000005 => RefusalKind::RateLimited,
+        CALL_LIMIT | 11232 | 11233 | 11247 | 230020 | 1000004 | 1000005 => RefusalKind::RateLimited,
         99991672 | 99991679 | 230002 | 230006 | 230013 | 230017 | 230018 | 230027 | 230035 | 232025 => {
             RefusalKind::Forbidden
         }

@@ -34,7 +34,10 @@ pub(super) async fn carry(feishu: &Feishu, bot: &OpenedBot, permitted: Permitted
             let expects_edits = metadata.expect_edits == Some(true);
             match calls.target(&chat_id, &metadata, reply_to.as_ref()).await {
                 Ok(target) if expects_edits => calls.send_growing(&target, &content).await,
-                Ok(target) => calls.send(&target, &chunks(&content)).await,
+                Ok(target) => {
+                    let chunks = calls.chunks(&content).await;
+                    calls.send(&target, &chunks).await
+                }
                 Err(refusal) => refusal,
             }
         }
@@ -74,6 +77,11 @@ fn is_not_shown(failure: &CallFailure) -> bool {
 }
 
 impl FeishuCalls<'_> {
+    /// Texts for one message each.
+    async fn chunks(&self, content: &str) -> Vec<String> {
+        self.feishu.split_limits.run(&self.bot.id, content, chunks).await
+    }
+
     /// Sends all chunks in order. The outcome names the last message. An edit of it replaces all of them.
     async fn send(&mut self, target: &FeishuTarget, chunks: &[String]) -> Outcome {
         let mut sent: Vec<String> = Vec::with_capacity(chunks.len());
@@ -94,7 +102,7 @@ impl FeishuCalls<'_> {
 
     /// Sends a text that the agent is going to edit while it writes. It becomes a card, which takes many more edits.
     async fn send_growing(&mut self, target: &FeishuTarget, content: &str) -> Outcome {
-        let chunks = chunks(content);
+        let chunks = self.chunks(content).await;
         let [only] = chunks.as_slice() else { return self.send(target, &chunks).await };
         let (card, content) = match self.new_card(only).await {
             Ok(made) => made,
@@ -137,7 +145,7 @@ impl FeishuCalls<'_> {
         if let Err(refusal) = self.check_in_chat(chat, edited).await {
             return refusal;
         }
-        let chunks = chunks(content);
+        let chunks = self.chunks(content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }

@@ -19,7 +19,7 @@ pub(super) async fn send(feishu: &Feishu, bot: &OpenedBot, follow_up: FollowUp<'
     if follow_up.kind.as_str() != CARD_TOKEN {
         return nothing(Outcome::no_capability());
     }
-    let chunks = chunks(follow_up.content);
+    let chunks = feishu.split_limits.run(&bot.id, follow_up.content, chunks).await;
     let [text] = chunks.as_slice() else {
         let error =
             if chunks.is_empty() { "message text is empty" } else { "the message is too long for a card" };

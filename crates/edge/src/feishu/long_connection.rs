@@ -8,20 +8,21 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
+use futures_util::FutureExt;
 use http::HeaderMap;
 use posthouse_time::Instant;
 use reqwest::Url;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use self::event_parts::EventParts;
 use super::frames::{CONTROL, DATA, FeishuFrame};
 use super::{APP_ID, APP_SECRET, Feishu, LABEL};
 use crate::bots::OpenedBot;
-use crate::event_feed::{EventFeed, FeedEnd};
+use crate::event_feed::{EventFeed, EventLanes, FeedEnd, lane_of};
 use crate::intake::Intake;
-use crate::platform::{Platform, VerifiedRequest};
+use crate::platform::{Platform, Reading, VerifiedRequest};
 use crate::platform_calls::{CallFailure, CallRefusal, PlatformSocket, RefusalKind, SocketFrame};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -76,37 +77,60 @@ struct LongConnection {
     interval: Duration,
 }
 
-/// Serves the connection of a bot until it breaks.
+/// An event that is to be stored, with the frame that answers it.
+struct FrameEvent {
+    begun: Instant,
+    answer: FeishuFrame,
+    reading: Reading,
+}
+
+/// What follows from a data frame.
+enum EventFrameResult {
+    Nothing,
+    /// The answer to send at once.
+    Answer(FeishuFrame),
+    Event(Box<FrameEvent>),
+}
+
+/// Serves the connection of a bot until it breaks. An event that waits holds up neither the connection nor the events of
+/// other chats.
 pub(super) async fn fetch(feishu: &Feishu, feed: &mut EventFeed) -> FeedEnd {
     let stop = feed.stop.clone();
-    let mut reader = EventFrames {
+    let frames = EventFrames {
         feishu,
         platform: Arc::new(feishu.clone()),
         bot: Arc::clone(&feed.bot),
         intake: feed.intake.clone(),
-        parts: EventParts::default(),
     };
-    let mut connection = match stop.run_until_cancelled(reader.open()).await {
+    let mut connection = match stop.run_until_cancelled(frames.open()).await {
         None => return FeedEnd::Stopped,
         Some(Ok(connection)) => connection,
         Some(Err(end)) => return end,
     };
     feed.works();
+    let mut parts = EventParts::default();
+    let mut lanes = EventLanes::default();
+    // As many as there are events in the lanes.
+    let (stored, mut answers) = mpsc::unbounded_channel::<FeishuFrame>();
+    let mut events = 0;
     let mut next_ping: Instant = feishu.timepiece.instant();
-    loop {
+    let end = loop {
         let until_ping = next_ping.since(feishu.timepiece.instant());
         let frame = tokio::select! {
-            () = stop.cancelled() => {
-                connection.socket.close(1000).await;
-                return FeedEnd::Stopped;
+            () = stop.cancelled() => break FeedEnd::Stopped,
+            // The answer to an event that could not be stored says so, and its lane goes on.
+            _ = lanes.next() => continue,
+            Some(answer) = answers.recv() => {
+                connection.answer(&answer).await;
+                continue;
             }
-            frame = connection.socket.next() => frame,
+            frame = connection.socket.next(), if !lanes.is_full() => frame,
             () = feishu.timepiece.after(until_ping) => {
-                // Two pings without any frame since: nobody is there.
-                let is_dead = connection.socket.quiet_for() >= connection.interval * 2 + TIME_LIMIT;
-                if is_dead || !connection.ping().await {
-                    reader.warn("the connection is dead; connecting again");
-                    return FeedEnd::Failed;
+                // Two pings without any frame since: nobody is there. Nobody listens while the lanes are full.
+                let is_quiet = connection.socket.quiet_for() >= connection.interval * 2 + TIME_LIMIT;
+                if is_quiet && !lanes.is_full() || !connection.ping().await {
+                    frames.warn("the connection is dead; connecting again");
+                    break FeedEnd::Failed;
                 }
                 next_ping = feishu.timepiece.instant() + connection.interval;
                 continue;
@@ -116,12 +140,12 @@ pub(super) async fn fetch(feishu: &Feishu, feed: &mut EventFeed) -> FeedEnd {
             SocketFrame::Binary(bytes) => bytes,
             SocketFrame::Text(_) => continue,
             SocketFrame::Closed(_) => {
-                reader.warn("Feishu ended the connection; connecting again");
-                return FeedEnd::Failed;
+                frames.warn("Feishu ended the connection; connecting again");
+                break FeedEnd::Failed;
             }
         };
         let Some(frame) = FeishuFrame::read(&bytes) else {
-            reader.warn("skipped a frame that cannot be read");
+            frames.warn("skipped a frame that cannot be read");
             continue;
         };
         match frame.method {
@@ -133,15 +157,31 @@ pub(super) async fn fetch(feishu: &Feishu, feed: &mut EventFeed) -> FeedEnd {
                     next_ping = next_ping.min(feishu.timepiece.instant() + interval);
                 }
             }
-            DATA => {
-                if let Some(answer) = reader.read(frame).await {
-                    // If it cannot be sent, Feishu repeats the event, which is then known.
-                    connection.socket.send_binary(answer.write().into()).await;
+            DATA => match frames.read(frame, &mut parts) {
+                EventFrameResult::Nothing => {}
+                EventFrameResult::Answer(answer) => connection.answer(&answer).await,
+                EventFrameResult::Event(event) => {
+                    events += 1;
+                    let (frames, stored, lane) = (&frames, stored.clone(), lane_of(&event.reading));
+                    let storing = async move {
+                        // Nobody listens any more if the connection has ended.
+                        let _ = stored.send(frames.store(*event).await);
+                        true
+                    };
+                    lanes.push(events, lane, bytes.len(), storing.boxed());
                 }
-            }
+            },
             _ => {}
         }
+    };
+    lanes.finish_running().await;
+    while let Ok(answer) = answers.try_recv() {
+        connection.answer(&answer).await;
     }
+    if end == FeedEnd::Stopped {
+        connection.socket.close(1000).await;
+    }
+    end
 }
 
 impl LongConnection {
@@ -154,15 +194,19 @@ impl LongConnection {
         };
         self.socket.send_binary(ping.write().into()).await
     }
+
+    /// Answers an event. If that fails, Feishu repeats the event, which is then known.
+    async fn answer(&mut self, answer: &FeishuFrame) {
+        self.socket.send_binary(answer.write().into()).await;
+    }
 }
 
-/// Reads the frames of one bot.
+/// Reads and stores the events of one bot.
 struct EventFrames<'a> {
     feishu: &'a Feishu,
     platform: Arc<dyn Platform>,
     bot: Arc<OpenedBot>,
     intake: Intake,
-    parts: EventParts,
 }
 
 impl EventFrames<'_> {
@@ -210,55 +254,58 @@ impl EventFrames<'_> {
         url.scheme() == "wss" && is_feishu || self.feishu.is_stand_in(&self.bot, url)
     }
 
-    /// Reads one frame and stores what it holds. Only then it is answered. `None`: no answer yet.
-    async fn read(&mut self, mut frame: FeishuFrame) -> Option<FeishuFrame> {
+    /// Reads one frame. What it holds is answered after it is stored.
+    fn read(&self, mut frame: FeishuFrame, parts: &mut EventParts) -> EventFrameResult {
         let begun = self.feishu.timepiece.instant();
         let payload = frame.payload.take().unwrap_or_default();
         let number = |name: &str| frame.header(name).and_then(|text| text.parse::<usize>().ok());
         let (sum, part) = (number("sum").unwrap_or(1), number("seq").unwrap_or(0));
         let id = frame.header("message_id").unwrap_or_default().to_owned();
         let payload = match sum {
-            0 | 1 => payload,
-            sum => self.parts.add(&id, (part, sum), payload, begun)?,
+            0 | 1 => Some(payload),
+            sum => parts.add(&id, (part, sum), payload, begun),
         };
         // Older cards come as `card`. Nothing that this server sends makes them.
-        if frame.header("type") != Some("event") {
-            return None;
-        }
-        let answer = self.take(payload).await;
-        let spent = self.feishu.timepiece.instant().since(begun).as_millis();
-        frame.headers.push(("biz_rt".to_owned(), spent.to_string()));
-        frame.payload = Some(answer.into());
-        Some(frame)
-    }
-
-    /// Stores an event, and returns the answer to it.
-    async fn take(&self, payload: Bytes) -> String {
+        let payload = payload.filter(|_| frame.header("type") == Some("event"));
+        let Some(payload) = payload else { return EventFrameResult::Nothing };
         let verified = VerifiedRequest::fetched(payload, self.feishu.timepiece.now());
-        let mut reading = match self.feishu.normalize(&self.bot, verified) {
-            Ok(reading) => reading,
+        match self.feishu.normalize(&self.bot, verified) {
+            Ok(reading) => EventFrameResult::Event(Box::new(FrameEvent { begun, answer: frame, reading })),
             Err(refusal) => {
                 // Feishu would only repeat it.
                 self.warn(&format!("skipped an event: {}", refusal.reason));
-                return json!({ "code": 200 }).to_string();
+                EventFrameResult::Answer(self.answer(begun, frame, &json!({ "code": 200 })))
             }
-        };
+        }
+    }
+
+    /// Stores an event, and returns the answer to it.
+    async fn store(&self, event: FrameEvent) -> FeishuFrame {
+        let FrameEvent { begun, answer, mut reading } = event;
         let (reply, to_strangers) = (std::mem::take(&mut reading.reply), reading.reply_to_strangers.take());
-        match self.intake.take(&self.platform, &self.bot, reading, None).await {
+        let body = match self.intake.take(&self.platform, &self.bot, reading, None).await {
             Ok(taken) => {
                 let reply = to_strangers.filter(|_| taken.only_strangers).unwrap_or(reply);
                 match reply.body.is_empty() {
                     true => json!({ "code": 200 }),
                     false => json!({ "code": 200, "data": STANDARD.encode(&reply.body) }),
                 }
-                .to_string()
             }
             Err(fault) => {
                 // Not stored: Feishu sends it again.
                 tracing::error!(%fault, bot.id = %self.bot.id, "could not store an event");
-                json!({ "code": 500 }).to_string()
+                json!({ "code": 500 })
             }
-        }
+        };
+        self.answer(begun, answer, &body)
+    }
+
+    /// The frame that answers an event, which is the event's own without its payload.
+    fn answer(&self, begun: Instant, mut frame: FeishuFrame, body: &Value) -> FeishuFrame {
+        let spent = self.feishu.timepiece.instant().since(begun).as_millis();
+        frame.headers.push(("biz_rt".to_owned(), spent.to_string()));
+        frame.payload = Some(body.to_string().into());
+        frame
     }
 }
 

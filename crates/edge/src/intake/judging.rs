@@ -104,6 +104,7 @@ impl Intake {
             return Ok(ArrivalDecision::OverQuota(over));
         }
         let stale = self.identity.stale_policies.policy(on, incoming.origin, &admitted.to().instance).await?;
+        let is_direct = arrival.is_direct();
         let Arrival {
             mut event,
             capabilities,
@@ -126,7 +127,8 @@ impl Intake {
         if let Some(forward) = &mut forward {
             forward.profile = event.source.profile.clone();
         }
-        if platform.supports_context() {
+        // In a direct conversation everything is for the agent, so that it has no context.
+        if platform.supports_context() && !is_direct {
             event.context = self.context.around(on, &event.source, admitted.to());
         }
         event.bot_id = Some(on.bot.clone());
@@ -192,5 +194,13 @@ fn incoming_message<'a>(
     person: Option<&'a Principal>,
 ) -> IncomingMessage<'a> {
     let origin = EventOrigin { source: &arrival.event.source, path: arrival.path.as_deref() };
-    IncomingMessage { on, shared: bot.shared, origin, addressed: arrival.addressed, from_bot, person }
+    IncomingMessage {
+        on,
+        shared: bot.shared,
+        origin,
+        addressed: arrival.addressed,
+        several_people: arrival.several_people,
+        from_bot,
+        person,
+    }
 }

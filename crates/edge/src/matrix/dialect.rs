@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::safe_html::{HtmlDialect, to_html};
-use crate::split::{Unit, measure, split};
+use crate::split::{Unit, split};
 
 /// Longest message, in characters.
 pub(super) const MESSAGE_LENGTH: usize = 16_000;
@@ -13,7 +13,7 @@ const SHORTEST_LIMIT: usize = 500;
 const LARGEST_CONTENT: usize = 56_000;
 
 /// Texts for one message each. They are short enough that their content fits into an event, also as an edit.
-pub(super) fn chunks(markdown: &str) -> Vec<String> {
+fn chunks(markdown: &str) -> Vec<String> {
     let mut limit = MESSAGE_LENGTH;
     loop {
         let chunks = split(markdown, limit, Unit::Chars);
@@ -55,17 +55,15 @@ pub(super) fn edit_of(message: &str, new_content: Value) -> Value {
         "m.relates_to": { "rel_type": "m.replace", "event_id": message } })
 }
 
-/// The caption of a file, and the texts for messages after it.
-pub(super) fn caption_chunks(markdown: &str) -> (Option<String>, Vec<String>) {
-    let mut chunks = chunks(markdown).into_iter();
-    let first = chunks.next();
-    debug_assert!(first.as_ref().is_none_or(|first| measure(first, Unit::Chars) <= MESSAGE_LENGTH));
-    (first, chunks.collect())
+/// The contents of one message each.
+pub(super) fn text_contents(markdown: &str) -> Vec<Value> {
+    chunks(markdown).iter().map(|chunk| text_content(chunk, "m.text")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::split::measure;
 
     #[test]
     fn plain_words_have_no_html_and_marks_have() {

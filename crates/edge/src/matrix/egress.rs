@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::api::MatrixCall;
-use super::dialect::{chunks, edit_of, text_content};
+use super::dialect::{edit_of, text_content, text_contents};
 use super::ids::{is_event_id, is_room_id};
 use super::{LABEL, Matrix, USER_ID};
 use crate::bots::OpenedBot;
@@ -38,7 +38,10 @@ pub(super) async fn carry(matrix: &Matrix, bot: &OpenedBot, permitted: Permitted
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
             match place(&chat_id, &metadata, reply_to.as_ref()) {
-                Some(place) => calls.send(&place, chunks(&content)).await,
+                Some(place) => {
+                    let contents = calls.contents(&content).await;
+                    calls.send(&place, contents).await
+                }
                 None => no_chat(),
             }
         }
@@ -108,15 +111,21 @@ fn failed(failure: &CallFailure, sent: usize, of: usize) -> Outcome {
 }
 
 impl MatrixCalls<'_> {
-    /// Sends all chunks in order. The outcome names the **last** message, because the conversation continues below it.
+    /// The contents of one message each.
+    async fn contents(&self, markdown: &str) -> Vec<Value> {
+        self.matrix.split_limits.run(&self.bot.id, markdown, text_contents).await
+    }
+
+    /// Sends all messages in order. The outcome names the **last** message, because the conversation continues below it.
     /// An edit of it replaces all of them.
-    async fn send(&mut self, place: &MatrixPlace, chunks: Vec<String>) -> Outcome {
+    async fn send(&mut self, place: &MatrixPlace, contents: Vec<Value>) -> Outcome {
         let mut place = place.clone();
-        let mut sent: Vec<String> = Vec::with_capacity(chunks.len());
-        for chunk in &chunks {
-            match self.post(&place, text_content(chunk, "m.text")).await {
+        let mut sent: Vec<String> = Vec::with_capacity(contents.len());
+        let of = contents.len();
+        for content in contents {
+            match self.post(&place, content).await {
                 Ok(event) => sent.push(event),
-                Err(refusal) => return refusal.outcome(sent.len(), chunks.len()),
+                Err(refusal) => return refusal.outcome(sent.len(), of),
             }
             place.reply_to = None;
         }
@@ -135,15 +144,15 @@ impl MatrixCalls<'_> {
         if !is_event_id(message.as_str()) {
             return Outcome::failed("message to edit not found");
         }
-        let chunks = chunks(content);
-        if chunks.is_empty() {
+        let contents = self.contents(content).await;
+        let of = contents.len();
+        if contents.is_empty() {
             return Outcome::failed("message text is empty");
         }
         let existing = self.recall(message.as_str());
-        let mut messages: Vec<String> = Vec::with_capacity(chunks.len());
+        let mut messages: Vec<String> = Vec::with_capacity(of);
         let mut end = Ok(());
-        for (at, chunk) in chunks.iter().enumerate() {
-            let new_content = text_content(chunk, "m.text");
+        for (at, new_content) in contents.into_iter().enumerate() {
             let written = match existing.get(at) {
                 Some(event) => {
                     let edited = self.put(&place.room, edit_of(event, new_content)).await;
@@ -163,7 +172,7 @@ impl MatrixCalls<'_> {
         // New messages exist even if the rest failed, so the next edit must know them.
         messages.extend(existing.iter().skip(written).cloned());
         if end.is_ok() {
-            for surplus in messages.drain(chunks.len().min(messages.len())..) {
+            for surplus in messages.drain(of.min(messages.len())..) {
                 // It may be gone already. Nothing can be done about it.
                 let _ = self.redact(&place.room, &surplus).await;
             }
@@ -172,8 +181,8 @@ impl MatrixCalls<'_> {
         match end {
             Ok(()) => Outcome::sent(message.clone()),
             // As long as no new message was sent, the whole edit can be repeated.
-            Err(refusal) if written <= existing.len() => refusal.outcome(0, chunks.len()),
-            Err(refusal) => refusal.outcome(written, chunks.len()),
+            Err(refusal) if written <= existing.len() => refusal.outcome(0, of),
+            Err(refusal) => refusal.outcome(written, of),
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Arrival {
     pub other_dedups: Vec<DedupKey>,
     /// Addressed to the bot: a direct conversation, a mention, a reply, a command or a press of its button.
     pub addressed: bool,
+    /// Set if a chat of type `dm` has several people. It is then treated as a group in all but its session.
+    pub several_people: bool,
     /// The webhook path as a routing discriminator, for platforms that use paths.
     pub path: Option<String>,
     /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
@@ -47,6 +49,7 @@ impl Arrival {
             dedup: dedup.into(),
             other_dedups: Vec::new(),
             addressed: false,
+            several_people: false,
             path: None,
             references: Vec::new(),
             press: None,
@@ -55,6 +58,11 @@ impl Arrival {
             album: None,
             received,
         }
+    }
+
+    /// Whether this is a conversation of one person with the bot alone.
+    pub fn is_direct(&self) -> bool {
+        self.event.source.chat_type == "dm" && !self.several_people
     }
 }
 

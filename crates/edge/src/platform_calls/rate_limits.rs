@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::Expiry;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
@@ -24,6 +25,37 @@ const BUCKETS: u64 = 50_000;
 /// Most bots whose waiting calls are kept apart.
 const BOTS: u64 = 20_000;
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
+
+/// Remembers a bucket for a while after its last use, and until a pause has ended that the platform asked for.
+struct KeepPauses(Timepiece);
+
+impl KeepPauses {
+    fn kept_for(&self, bucket: &Mutex<RateBucket>) -> Duration {
+        bucket.lock().filled_at.since(self.0.instant()).max(FORGET_AFTER)
+    }
+}
+
+impl Expiry<String, Arc<Mutex<RateBucket>>> for KeepPauses {
+    fn expire_after_create(
+        &self,
+        _: &String,
+        bucket: &Arc<Mutex<RateBucket>>,
+        _: std::time::Instant,
+    ) -> Option<Duration> {
+        Some(self.kept_for(bucket))
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &String,
+        bucket: &Arc<Mutex<RateBucket>>,
+        _: std::time::Instant,
+        _: Option<Duration>,
+        _: std::time::Instant,
+    ) -> Option<Duration> {
+        Some(self.kept_for(bucket))
+    }
+}
 
 /// The buckets of a platform, by name. A name contains the bot, because platforms count per bot. Clones share one state.
 #[derive(Clone)]
@@ -43,7 +75,8 @@ pub struct CallShare<'a> {
 
 impl PlatformRateLimits {
     pub fn new(timepiece: Timepiece) -> Self {
-        let buckets = Cache::builder().max_capacity(BUCKETS).time_to_idle(FORGET_AFTER).build();
+        let buckets = Cache::builder().max_capacity(BUCKETS);
+        let buckets = buckets.expire_after(KeepPauses(timepiece.clone())).build();
         let turns = Cache::builder().max_capacity(BOTS).time_to_idle(FORGET_AFTER).build();
         Self { buckets, turns, timepiece }
     }
@@ -126,12 +159,19 @@ impl PlatformRateLimits {
         let now = self.timepiece.instant();
         let refill = Refill::Announced { calls: 0, period: Duration::ZERO, is_assumed: false };
         self.bucket(name, left, refill).lock().learn(left, filled_after, now);
+        self.keep(name);
     }
 
     /// Records that the platform asked to wait before the next call, and that nothing else is known of this bucket.
     pub fn pause(&self, name: &str, wait: Duration) {
         let now = self.timepiece.instant();
         self.bucket(name, u32::MAX, Refill::Unlimited).lock().pause(now + wait, now);
+        self.keep(name);
+    }
+
+    /// Looks at a bucket again after a change, so that it is remembered for as long as its pause lasts.
+    fn keep(&self, name: &str) {
+        let _ = self.buckets.get(name);
     }
 
     fn bucket(&self, name: &str, left: u32, refill: Refill) -> Arc<Mutex<RateBucket>> {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use moka::sync::Cache;
-use posthouse_wire::{BotId, ChatInfo, Event};
+use posthouse_wire::{BotId, ChatInfo};
 use serde::Deserialize;
 
 use super::api::WebApiCall;
 use super::{LABEL, Slack};
 use crate::bots::OpenedBot;
-use crate::platform::Reading;
+use crate::platform::{Arrival, Reading};
 use crate::platform_calls::{CallFailure, CallRefusal, RefusalKind};
 
 const KEPT: Duration = Duration::from_secs(3600);
@@ -30,8 +30,17 @@ const MOST_LOOKUPS: usize = 8;
 pub struct SlackChat {
     pub name: String,
     pub topic: Option<String>,
-    /// A direct message, also one of several people.
-    pub is_direct: bool,
+    pub kind: SlackChatKind,
+}
+
+/// Who can be in a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlackChatKind {
+    /// One person and the bot.
+    Direct,
+    /// A group direct message: several people and the bot.
+    GroupDirect,
+    Channel,
 }
 
 /// Names by bot and id. Clones share one state.
@@ -77,9 +86,10 @@ impl SlackDirectory {
         !self.silent.contains_key(bot) && !self.failed.contains_key(&(bot.clone(), id.to_owned()))
     }
 
-    /// Writes the known names into an event. Returns the ids whose names are missing: of people, and of a channel.
-    pub fn fill(&self, bot: &BotId, event: &mut Event) -> MissingNames {
+    /// Writes the known names into the event of an arrival. Returns the ids whose names are missing: of people, and of a channel.
+    pub fn fill(&self, bot: &BotId, arrival: &mut Arrival) -> MissingNames {
         let mut missing = MissingNames::default();
+        let Arrival { event, several_people, .. } = arrival;
         let source = &mut event.source;
         if let Some(user) = source.user_id.as_ref().map(|user| user.as_str()).filter(|id| is_person(id)) {
             match self.person(bot, user) {
@@ -92,8 +102,9 @@ impl SlackDirectory {
                 Some(known) => {
                     source.chat_name = Some(known.name);
                     source.chat_topic = known.topic;
-                    if known.is_direct {
+                    if known.kind != SlackChatKind::Channel {
                         source.chat_type = "dm".to_owned();
+                        *several_people = known.kind == SlackChatKind::GroupDirect;
                     }
                 }
                 None => missing.chat = Some(chat.as_str().to_owned()),
@@ -188,7 +199,7 @@ impl Slack {
     pub(super) async fn complete_names(&self, bot: &OpenedBot, mut reading: Reading) -> Reading {
         let mut missing = MissingNames::default();
         for arrival in reading.arrivals.iter_mut().chain(&mut reading.from_bots) {
-            let lacks = self.directory.fill(&bot.id, &mut arrival.event);
+            let lacks = self.directory.fill(&bot.id, arrival);
             missing.people.extend(lacks.people);
             missing.chat = missing.chat.or(lacks.chat);
         }
@@ -205,7 +216,7 @@ impl Slack {
             self.directory.silent.insert(bot.id.clone(), ());
         }
         for arrival in reading.arrivals.iter_mut().chain(&mut reading.from_bots) {
-            self.directory.fill(&bot.id, &mut arrival.event);
+            self.directory.fill(&bot.id, arrival);
         }
         reading.incomplete = false;
         reading
@@ -237,7 +248,11 @@ impl Slack {
                 let chat = SlackChat {
                     name: channel.name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_owned()),
                     topic: channel.topic.and_then(|topic| topic.value).filter(|topic| !topic.is_empty()),
-                    is_direct: channel.is_im || channel.is_mpim,
+                    kind: match (channel.is_im, channel.is_mpim) {
+                        (true, _) => SlackChatKind::Direct,
+                        (_, true) => SlackChatKind::GroupDirect,
+                        _ => SlackChatKind::Channel,
+                    },
                 };
                 self.directory.keep_chat(&bot.id, id, chat.clone());
                 Ok(chat)
@@ -259,7 +274,7 @@ impl Slack {
 
 impl From<SlackChat> for ChatInfo {
     fn from(chat: SlackChat) -> Self {
-        let kind = if chat.is_direct { "dm" } else { "group" };
+        let kind = if chat.kind == SlackChatKind::Channel { "group" } else { "dm" };
         Self { name: chat.name, kind: kind.to_owned() }
     }
 }

@@ -12,6 +12,7 @@ use posthouse_wire::{Event, MessageType, Source};
 use crate::bots::OpenedBot;
 use crate::platform::{Arrival, Moved, PlatformResponse, Reading, VerifiedRequest, WebhookRefusal};
 
+use super::directory::SlackChatKind;
 use super::form::SlackForm;
 use super::payload::{ChannelIdChange, EventEnvelope, EventKind, MessageEvent};
 use super::readable_text::readable;
@@ -183,11 +184,12 @@ impl SlackContext<'_> {
             return None;
         }
         let text = readable(raw, self.own, |person| self.slack.directory.person(&self.bot.id, person));
-        let is_direct = match message.channel_type.as_deref() {
-            Some(kind) => matches!(kind, "im" | "mpim"),
-            None => message.channel.starts_with('D'),
+        let chat = match message.channel_type.as_deref() {
+            Some("im") => SlackChatKind::Direct,
+            Some("mpim") => SlackChatKind::GroupDirect,
+            None if message.channel.starts_with('D') => SlackChatKind::Direct,
+            _ => SlackChatKind::Channel,
         };
-        let is_private = message.channel_type.as_deref() == Some("im") || message.channel.starts_with('D');
         let thread = message.thread_ts.as_deref().filter(|thread| **thread != *message.ts);
         let replies_to_us =
             thread.is_some() && !self.own.is_empty() && message.parent_user_id.as_deref() == Some(self.own);
@@ -205,14 +207,15 @@ impl SlackContext<'_> {
                 thread_id: Some(thread.unwrap_or(&message.ts).into()),
                 message_id: Some((*message.ts).into()),
                 user_id: author.map(Into::into),
-                ..self.source(&message.channel, is_direct, team)
+                ..self.source(&message.channel, chat, team)
             },
             ..Event::default()
         };
         if attached.is_empty() && event.command().is_some_and(|name| !name.is_empty()) {
             event.message_type = MessageType::Command;
         }
-        let addressed = is_private || kind == "app_mention" || text.mentions_bot || replies_to_us || joined;
+        let is_direct = chat == SlackChatKind::Direct;
+        let addressed = is_direct || kind == "app_mention" || text.mentions_bot || replies_to_us || joined;
         let mut references = Vec::with_capacity(attached.len());
         for file in attached {
             references.push(file.reference);
@@ -223,16 +226,17 @@ impl SlackContext<'_> {
         let key = format!("{}/{}/{}", team.unwrap_or_default(), &*message.channel, &*message.ts);
         Some(Arrival {
             addressed,
+            several_people: chat == SlackChatKind::GroupDirect,
             references,
             ..Arrival::new(event, self.dedup(&key), self.verified.received)
         })
     }
 
-    fn source(&self, channel: &str, is_direct: bool, team: Option<&str>) -> Source {
+    fn source(&self, channel: &str, kind: SlackChatKind, team: Option<&str>) -> Source {
         Source {
             platform: PLATFORM.into(),
             chat_id: Some(channel.into()),
-            chat_type: if is_direct { "dm" } else { "group" }.to_owned(),
+            chat_type: if kind == SlackChatKind::Channel { "group" } else { "dm" }.to_owned(),
             // The id, until the name is known.
             chat_name: Some(channel.to_owned()),
             scope_id: team.map(Into::into),
@@ -243,7 +247,7 @@ impl SlackContext<'_> {
     /// Writes the known names into the events, and marks a reading that lacks some.
     fn completed(&self, mut reading: Reading) -> Reading {
         for arrival in reading.arrivals.iter_mut().chain(&mut reading.from_bots) {
-            let missing = self.slack.directory.fill(&self.bot.id, &mut arrival.event);
+            let missing = self.slack.directory.fill(&self.bot.id, arrival);
             reading.incomplete |= !missing.is_empty();
         }
         reading
@@ -263,7 +267,12 @@ impl SlackContext<'_> {
     }
 }
 
-/// Whether Slack names a channel like a direct message, in an interaction that does not say its type.
-fn is_direct_channel(id: &str, name: Option<&str>) -> bool {
-    id.starts_with('D') || name.is_some_and(|name| name == "directmessage" || name.starts_with("mpdm-"))
+/// The kind of a channel by the name that Slack gives it in an interaction, which does not say its type.
+fn kind_by_name(id: &str, name: Option<&str>) -> SlackChatKind {
+    match name {
+        Some(name) if name.starts_with("mpdm-") => SlackChatKind::GroupDirect,
+        Some("directmessage") => SlackChatKind::Direct,
+        _ if id.starts_with('D') => SlackChatKind::Direct,
+        _ => SlackChatKind::Channel,
+    }
 }

@@ -19,9 +19,20 @@ use crate::follow_up::FollowUp;
 use crate::platform::Platform;
 
 /// Everything that a platform needs to make a call with a bot.
-const SECRETS: [(&str, &str); 2] = [("token", "42:token"), ("auth_token", "token")];
+const SECRETS: [(&str, &str); 4] =
+    [("token", "42:token"), ("auth_token", "token"), ("app_secret", "secret"), ("api_secret", "secret")];
 /// The platforms that convert and split texts in their own code. A new one gets its answer, place and secrets below.
-const PLATFORMS: [&str; 6] = ["discord", "slack", "sms", "telegram", "whatsapp", "whatsapp_cloud"];
+const PLATFORMS: [&str; 9] = [
+    "discord",
+    "feishu",
+    "matrix",
+    "slack",
+    "sms",
+    "telegram",
+    "wecom_callback",
+    "whatsapp",
+    "whatsapp_cloud",
+];
 const LONG_LINE: &str = "some *words* of a long answer\n";
 
 fn chunks(text: &str) -> Vec<String> {
@@ -64,11 +75,18 @@ async fn long_texts_of_one_bot_leave_a_turn_for_another() {
 async fn accepting(bodies: Arc<SyncMutex<Vec<String>>>) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let accept = move |body: String| async move {
+    let accept = move |method: http::Method, uri: http::Uri, body: String| async move {
+        let path = uri.path().to_owned();
         bodies.lock().push(body);
         let answer = json!({ "ok": true, "id": "5", "ts": "5.5", "sid": "SM5", "messages": [{ "id": "wamid.5" }],
-            "result": { "message_id": 5 } });
-        ([("content-type", "application/json")], answer.to_string())
+            "result": { "message_id": 5 }, "code": 0, "tenant_access_token": "t", "expire": 7200,
+            "data": { "message_id": "om_5", "items": [{ "message_id": "om_7", "chat_id": "oc_7" }] }, "errcode": 0,
+            "access_token": "t", "expires_in": 7200, "msgid": "5", "event_id": "$5", "joined": {} });
+        // A room of Matrix has no encryption, and no other state either.
+        let is_state = method == http::Method::GET && path.contains("/state/");
+        let answer = if is_state { json!({ "errcode": "M_NOT_FOUND" }) } else { answer };
+        let status = if is_state { http::StatusCode::NOT_FOUND } else { http::StatusCode::OK };
+        (status, [("content-type", "application/json")], answer.to_string())
     };
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(any(accept))).await });
     base
@@ -80,7 +98,8 @@ fn opened(platform: &dyn Platform, base: &str) -> OpenedBot {
         credentials.insert(name, Secret::new(secret));
     }
     let settings = json!({ "api_base_url": base, "account_sid": "AC1", "number": "+15550100",
-        "phone_number_id": "42" });
+        "phone_number_id": "42", "homeserver_url": base, "user_id": "@posty:example.org", "corp_id": "wwcorp",
+        "agent_id": "7" });
     OpenedBot {
         platform: platform.name().into(),
         id: "42".into(),
@@ -93,8 +112,11 @@ fn opened(platform: &dyn Platform, base: &str) -> OpenedBot {
 /// A place of a platform, and a message of it.
 fn place(platform: &str) -> (&'static str, &'static str) {
     match platform {
+        "feishu" => ("oc_7", "om_7"),
+        "matrix" => ("!7:example.org", "$7"),
         "slack" => ("C10", "7.7"),
         "sms" => ("+15550177", "SM7"),
+        "wecom_callback" => ("wwcorp:ana", "7"),
         _ => ("15550177", "7"),
     }
 }
@@ -147,6 +169,7 @@ fn actions(platform: &dyn Platform, bot: &OpenedBot, text: &str) -> Vec<Action> 
 /// Follow-ups with the capabilities of these platforms.
 fn capability(platform: &str, base: &str) -> Option<(&'static str, String)> {
     match platform {
+        "feishu" => Some(("feishu.card_token", "t".to_owned())),
         "slack" => Some(("slack.response_url", format!("{base}/response"))),
         "discord" => Some((
             "discord.interaction_token",
@@ -211,6 +234,6 @@ fn on_every_platform_a_long_text_waits_for_a_blocking_thread_and_a_short_one_doe
             assert!(waiting.await.outcome.success);
             tried += 1;
         }
-        assert_eq!(tried, 15);
+        assert_eq!(tried, 23);
     });
 }

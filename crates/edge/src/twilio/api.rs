@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use http::Method;
+use posthouse_wire::TenantId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{ACCOUNT, API_KEY_ID, API_KEY_SECRET, AUTH_TOKEN, LABEL, Twilio};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, RefusalKind};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
 
 /// The version of the API, which is a part of every path.
 const VERSION: &str = "2010-04-01";
@@ -24,15 +25,22 @@ pub(super) struct TwilioCall {
     pub form: Vec<(&'static str, String)>,
     /// Whether the auth token is used even if there is an API key. An API key may not read its account.
     pub as_account: bool,
+    /// The tenant for whose agent it is made.
+    pub share_of: ShareOf,
 }
 
 impl TwilioCall {
     pub fn get(name: &'static str, path: String) -> Self {
-        Self { method: Method::GET, name, path, form: Vec::new(), as_account: false }
+        Self { method: Method::GET, name, path, form: Vec::new(), as_account: false, share_of: None }
     }
 
     pub fn post(name: &'static str, path: String, form: Vec<(&'static str, String)>) -> Self {
-        Self { method: Method::POST, name, path, form, as_account: false }
+        Self { method: Method::POST, name, path, form, as_account: false, share_of: None }
+    }
+
+    /// Counts the call as one of this tenant, in the limits that tenants share.
+    pub fn for_tenant(self, tenant: &TenantId) -> Self {
+        Self { share_of: Some(tenant.clone()), ..self }
     }
 
     pub fn with_auth_token(self) -> Self {
@@ -84,16 +92,20 @@ impl Twilio {
         Ok(request.basic_auth(user, Some(password.expose())))
     }
 
-    /// Makes a call once and waits at most `limit` for the result.
+    /// Makes a call once, after a pause that Twilio asked for, and waits at most `limit` for the result.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
         bot: &OpenedBot,
         call: TwilioCall,
         limit: Duration,
     ) -> Result<R, CallFailure> {
+        let begun = self.timepiece.instant();
+        let share = CallShare { bot: &bot.id, of: &call.share_of };
+        self.rate_limits.take(share, &[bot.id.as_str()], limit).await?;
+        let left = limit.saturating_sub(self.timepiece.instant().since(begun));
         let request = self.request(bot, call.method, self.address(bot, &call.path)?, call.as_account)?;
         let request = if call.form.is_empty() { request } else { request.form(&call.form) };
-        let mut answer = read(&self.client.exchange(request, limit).await?);
+        let mut answer = read(&self.client.exchange(request, left).await?);
         if let Err(CallFailure::Refused(refused)) = &mut answer {
             for name in [AUTH_TOKEN, API_KEY_SECRET] {
                 if let Some(secret) = bot.credentials.get(name).filter(|secret| !secret.is_empty()) {
@@ -101,8 +113,10 @@ impl Twilio {
                     refused.description = refused.description.replace(secret.expose(), "…");
                 }
             }
-            if refused.kind == RefusalKind::CredentialDead {
-                self.refused.report(&bot.id);
+            match (refused.kind, refused.retry_after) {
+                (RefusalKind::CredentialDead, _) => self.refused.report(&bot.id),
+                (RefusalKind::RateLimited, Some(wait)) => self.rate_limits.pause(bot.id.as_str(), wait),
+                _ => {}
             }
         }
         answer

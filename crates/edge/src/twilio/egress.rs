@@ -1,6 +1,6 @@
 //! Sending texts of agents by Twilio, each within its deadline.
 
-use posthouse_wire::{Action, ChatId, ChatInfo, Outcome};
+use posthouse_wire::{Action, ChatId, ChatInfo, Outcome, TenantId};
 use relay::{EgressResult, PermittedAction};
 use serde::Deserialize;
 
@@ -23,8 +23,11 @@ struct QueuedMessage {
 /// Carries out one action.
 pub(super) async fn carry(twilio: &Twilio, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = CallsWithDeadline::new(&twilio.timepiece, permitted.deadline);
+    let tenant = permitted.tenant;
     let outcome = match permitted.action {
-        Action::Send { chat_id, content, .. } => send(twilio, bot, &mut calls, &chat_id, &content).await,
+        Action::Send { chat_id, content, .. } => {
+            send(twilio, bot, (&mut calls, &tenant), &chat_id, &content).await
+        }
         Action::GetChatInfo { chat_id } => match address(twilio.channel, &chat_id) {
             Some(_) => Outcome::info(ChatInfo { name: chat_id.to_string(), kind: "dm".to_owned() }),
             None => Outcome::failed("chat not found"),
@@ -70,7 +73,7 @@ fn chunks(channel: TwilioChannel, content: &str) -> Vec<String> {
 async fn send(
     twilio: &Twilio,
     bot: &OpenedBot,
-    calls: &mut CallsWithDeadline<'_>,
+    (calls, tenant): (&mut CallsWithDeadline<'_>, &TenantId),
     chat: &ChatId,
     content: &str,
 ) -> Outcome {
@@ -87,7 +90,7 @@ async fn send(
             None => ("From", from.clone()),
         });
         form.extend(twilio.doors.get(&bot.id).map(|door| ("StatusCallback", door)));
-        let call = TwilioCall::post("POST Messages", "/Messages.json".to_owned(), form);
+        let call = TwilioCall::post("POST Messages", "/Messages.json".to_owned(), form).for_tenant(tenant);
         let posted = calls
             .call(call.name, RepeatRule::IfNothingWasDone, |left| {
                 twilio.call::<QueuedMessage>(bot, call.clone(), left)

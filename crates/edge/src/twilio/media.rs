@@ -50,6 +50,10 @@ pub(super) async fn fetch(
             twilio.client.download(request, into).await?;
         }
         (404 | 410, _) => return Err(NotFetched::Gone),
+        (401, _) => {
+            twilio.refused.report(&bot.id);
+            return Err(NotFetched::NoAnswer);
+        }
         _ => return Err(NotFetched::NoAnswer),
     }
     Ok(FetchedMedia::default())

@@ -43,24 +43,21 @@ pub(super) async fn check_credentials(twilio: &Twilio, draft: &OpenedBot) -> Res
             )));
         }
     }
-    let refused = |failure: CallFailure| match failure.is_credential_dead() {
-        true => {
-            BotTrouble::CredentialRefused("Twilio does not accept this account and auth token".to_owned())
-        }
+    let refused = |failure: CallFailure, credential: &str| match failure.is_credential_dead() {
+        true => BotTrouble::CredentialRefused(format!("Twilio does not accept this {credential}")),
         false => BotTrouble::Other(trouble_words(&failure)),
     };
     let account = TwilioCall::get("GET account", ".json".to_owned()).with_auth_token();
-    let account: TwilioAccountState = twilio.call(draft, account, TIME_LIMIT).await.map_err(refused)?;
+    let account = twilio.call::<TwilioAccountState>(draft, account, TIME_LIMIT).await;
+    let account = account.map_err(|failure| refused(failure, "account and auth token"))?;
     if account.status != "active" {
         return Err(BotTrouble::Other(format!("the account at Twilio is {}", account.status)));
     }
     if draft.setting(API_KEY_ID).is_some() {
         let listed = TwilioCall::get("GET Messages", "/Messages.json?PageSize=1".to_owned());
         let listed = twilio.call::<IgnoredAny>(draft, listed, TIME_LIMIT).await;
-        listed.map_err(|failure| match failure.is_credential_dead() {
-            true => other("Twilio does not accept this API key"),
-            false => BotTrouble::Other(trouble_words(&failure)),
-        })?;
+        // Messages are sent with the key, so that without it the bot is as dead as without its auth token.
+        listed.map_err(|failure| refused(failure, "API key"))?;
     }
     Ok(PlatformBot { id: number.to_owned(), settings: Map::new() })
 }

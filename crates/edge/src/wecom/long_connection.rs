@@ -17,7 +17,7 @@ use super::normalize::ai_bot;
 use super::open_connections::{CommandAnswer, ConnectionGuard, UnansweredCommands, frame, request_id};
 use super::{BOT, LABEL, SECRET, WeCom};
 use crate::bots::OpenedBot;
-use crate::event_feed::{EventFeed, EventLanes, FeedEnd};
+use crate::event_feed::{EventFeed, EventLanes, FeedEnd, lane_of};
 use crate::platform::{PayloadText, Platform, Reading, VerifiedRequest};
 use crate::platform_calls::{CallFailure, CallRefusal, PlatformSocket, RefusalKind, SocketFrame};
 
@@ -274,12 +274,6 @@ fn fetched(body: Bytes, received: Moment) -> VerifiedRequest {
 fn is_displacement(body: &str) -> bool {
     let event = serde_json::from_str::<ConnectionEvent<'_>>(body).ok().and_then(|body| body.event);
     event.and_then(|event| event.eventtype).is_some_and(|kind| &*kind == "disconnected_event")
-}
-
-/// Events of one chat are stored in order.
-fn lane_of(reading: &Reading) -> String {
-    let chat = reading.arrivals.first().and_then(|arrival| arrival.event.source.chat_id.as_ref());
-    chat.map(ToString::to_string).unwrap_or_default()
 }
 
 /// Stores an event. WeCom does not send it again, so this is tried until it succeeds or the feed stops.

@@ -17,6 +17,9 @@ use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, Refu
 const NUMBER_LIMIT: u32 = 80;
 const NUMBER_PERIOD: Duration = Duration::from_secs(1);
 
+/// The code for too many messages to one person.
+const PAIR_LIMIT: i64 = 131_056;
+
 /// One call.
 #[derive(Clone)]
 pub(super) struct GraphCall<'a> {
@@ -117,8 +120,13 @@ impl WhatsApp {
         if let Err(CallFailure::Refused(refused)) = &mut answer {
             // WhatsApp does not repeat the token in a message, but a stand-in might.
             refused.description = refused.description.replace(token.expose(), "…");
-            if refused.kind == RefusalKind::CredentialDead {
-                self.refused.report(&bot.id);
+            match (refused.kind, refused.retry_after) {
+                (RefusalKind::CredentialDead, _) => self.refused.report(&bot.id),
+                // The limit of a pair is about one person only.
+                (RefusalKind::RateLimited, Some(wait)) if refused.code != PAIR_LIMIT => {
+                    self.rate_limits.pause(bot.id.as_str(), wait);
+                }
+                _ => {}
             }
         }
         answer
@@ -134,7 +142,7 @@ fn read<R: DeserializeOwned>(response: &CallReply) -> Result<R, CallFailure> {
     let GraphRefusal { error } = serde_json::from_slice(body).unwrap_or_default();
     let kind = match error.code {
         190 | 463 | 467 => RefusalKind::CredentialDead,
-        4 | 80007 | 130429 | 131048 | 131056 => RefusalKind::RateLimited,
+        4 | 80007 | 130429 | 131048 | PAIR_LIMIT => RefusalKind::RateLimited,
         1 | 2 | 131000 | 131016 => RefusalKind::ServerError,
         3 | 10 | 200..=299 | 368 | 131005 | 131031 => RefusalKind::Forbidden,
         // Other errors of the Graph API have status 401 or 403 without being about the token.

@@ -155,23 +155,30 @@ async fn a_dead_bot_of_whatsapp_harms_no_other_and_comes_back() {
 
 #[tokio::test]
 async fn a_dead_bot_of_twilio_harms_no_other_and_comes_back() {
-    use stand_ins::twilio::{Settings, TwilioStandIn};
-    for channel in [TwilioChannel::Sms, TwilioChannel::WhatsApp] {
-        let account = |account: String| account.parse().unwrap();
-        let accounts = vec![
+    use stand_ins::twilio::{Settings, TwilioAccount, TwilioStandIn};
+    // With the auth token of the account, and with an API key.
+    for (channel, by_key) in
+        [(TwilioChannel::Sms, false), (TwilioChannel::WhatsApp, false), (TwilioChannel::Sms, true)]
+    {
+        let account = |account: String| account.parse::<TwilioAccount>().unwrap();
+        let mut accounts = vec![
             account(format!("AC1:{}:{}", twilio::actors::TOKEN, twilio::actors::OWN)),
             account("AC2:canary-other:+15550101".to_owned()),
         ];
+        accounts[0].api_key = Some(("SK1".to_owned(), "canary-key".to_owned()));
         let stand_in = TwilioStandIn::start(Settings { accounts, ..Settings::default() }).await.unwrap();
         let other = twilio::actors::bot(channel, json!({"account_sid": "AC2", "number": "+15550101"}));
-        let bot = twilio::actors::bot(channel, json!({}));
+        let settings = if by_key { json!({"api_key_sid": "SK1"}) } else { json!({}) };
+        let bot = twilio::actors::bot(channel, settings);
+        let (secret, accepted) =
+            if by_key { ("api_key_secret", "canary-key") } else { ("auth_token", twilio::actors::TOKEN) };
         let chat = if channel == TwilioChannel::Sms { "+15550177" } else { "15550177" };
         let bots = TwoBots {
             platform: Arc::new(twilio::actors::twilio(channel, &stand_in.base_url())),
-            dead: with_secret(&bot, "auth_token", "canary-revoked"),
+            dead: with_secret(&bot, secret, "canary-revoked"),
             working: OpenedBot { id: "15550101".into(), ..with_secret(&other, "auth_token", "canary-other") },
-            secret: "auth_token",
-            accepted: twilio::actors::TOKEN,
+            secret,
+            accepted,
             chat,
         };
         dies_alone_and_comes_back(bots, || stand_in.refusals(&Default::default()).len()).await;

@@ -1,6 +1,6 @@
 //! The Feishu platform, tested with the vectors and with the stand-in.
 
-mod actors;
+pub mod actors;
 mod messages;
 mod sending;
 mod vectors;

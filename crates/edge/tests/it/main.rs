@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod announced_limits;
 mod dead_bots;
 mod discord;
 mod feishu;

@@ -134,7 +134,7 @@ async fn play(platform: &Arc<dyn Platform>, base: &str, sent: &SentBodies) -> Ou
         let arrival = reading.arrivals.first().unwrap_or_else(|| panic!("{what}: nothing arrived"));
         let source = arrival.event.source.clone();
         // Nobody is addressed in a private chat or a channel, where every message is for the bot.
-        let is_addressed = arrival.addressed || ["dm", "channel"].contains(&source.chat_type.as_str());
+        let is_addressed = arrival.addressed || arrival.is_direct() || source.chat_type == "channel";
         let taken = server.intake().take(platform, &bot, reading, None).await.unwrap();
         // The code is sent in a task of its own.
         let told = async {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ledger::{AuthorSighting, Binding, BindingPosition, Bindings, BotRef, BoundAgent, ChangedPlace};
 use posthouse_wire::{ChatId, InstanceId, Platform, ScopeId, Source, UserId};
 
-use super::sender_access::is_direct;
+use super::IncomingMessage;
 use crate::record_cache::RecordCache;
 use crate::roster_versions::RosterChange;
 use crate::{Fault, RosterView};
@@ -80,17 +80,17 @@ impl AuthorLinks {
     /// Stores that a linked author was seen in this chat. Claims of their agents that this proves become live.
     pub(super) async fn note_seen(
         &self,
-        on: &BotRef,
-        source: &Source,
+        incoming: IncomingMessage<'_>,
         linked: &[BoundAgent],
     ) -> Result<(), Fault> {
+        let (on, source) = (incoming.on, incoming.origin.source);
         let (Some(user), Some(chat)) = (&source.user_id, &source.chat_id) else { return Ok(()) };
         let key = (on.clone(), user.clone(), chat.clone());
         if self.roster.cached(&self.seen, &key).is_some() {
             return Ok(());
         }
         let read = self.roster.read_mark();
-        let direct = is_direct(source);
+        let direct = incoming.is_direct();
         let sighting = AuthorSighting {
             on: on.clone(),
             user: user.clone(),

@@ -8,7 +8,7 @@ use moka::sync::Cache;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{Source, UserId};
 
-use super::sender_access::is_direct;
+use super::IncomingMessage;
 use crate::Fault;
 
 /// How long a pairing code is valid.
@@ -40,8 +40,9 @@ pub struct Stranger {
 
 impl Stranger {
     /// `None` if the source names neither a person nor a chat that could be admitted.
-    pub(super) fn new(version: u64, on: &BotRef, source: &Source) -> Option<Self> {
-        let user = source.user_id.clone().filter(|_| is_direct(source)).map(Subject::User);
+    pub(super) fn new(version: u64, incoming: IncomingMessage<'_>) -> Option<Self> {
+        let (on, source) = (incoming.on, incoming.origin.source);
+        let user = source.user_id.clone().filter(|_| incoming.is_direct()).map(Subject::User);
         let subject = user.or_else(|| source.chat_id.clone().map(Subject::Chat))?;
         let name = match subject {
             Subject::Chat(_) => &source.chat_name,

@@ -12,6 +12,7 @@ use ledger::{AccessRule, BotRef, Decision, Pairing, PrincipalPolicy, SenderRecor
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, Source, UserId};
 
+use super::IncomingMessage;
 use super::pairing::{PairingCode, PairingRequests, Stranger};
 use crate::record_cache::RecordCache;
 use crate::roster_versions::RosterChange;
@@ -63,26 +64,26 @@ impl SenderAccess {
         }
     }
 
-    /// Decides whether a message from this source is admitted. `is_routed`: a route names its chat or scope.
+    /// Decides whether a message is admitted. `is_routed`: a route names its chat or scope.
     pub(super) async fn verdict(
         &self,
-        on: &BotRef,
-        source: &Source,
+        incoming: IncomingMessage<'_>,
         is_routed: bool,
     ) -> Result<SenderVerdict, Fault> {
+        let (on, source) = (incoming.on, incoming.origin.source);
         let before = self.roster.read_mark();
         let decided = self.decisions(on, source).await?;
         if decided.denied {
             return Ok(SenderVerdict::Denied);
         }
         // A group is admitted only as a whole, because everybody in it reads the answers to one member.
-        let admitted = decided.chat_allowed || (is_direct(source) && decided.user_allowed);
+        let admitted = decided.chat_allowed || (incoming.is_direct() && decided.user_allowed);
         if admitted || is_routed || decided.policy.is_open() {
             return Ok(SenderVerdict::Admitted);
         }
         // The version from before the decisions, so that a change in between is seen when a code is made.
         let version = self.roster.bot_version(on).min(before.version);
-        Ok(Stranger::new(version, on, source).map_or(SenderVerdict::Denied, SenderVerdict::Stranger))
+        Ok(Stranger::new(version, incoming).map_or(SenderVerdict::Denied, SenderVerdict::Stranger))
     }
 
     /// Whether the operator denied this sender or chat.
@@ -173,9 +174,4 @@ impl SenderAccess {
     pub async fn pairings(&self, on: Option<&BotRef>) -> Result<Vec<Pairing>, Fault> {
         Ok(self.records.pairings(on).await?)
     }
-}
-
-/// Whether this is a conversation of one person with the bot alone.
-pub(super) fn is_direct(source: &Source) -> bool {
-    source.chat_type == "dm"
 }

@@ -10,7 +10,15 @@ use crate::fixtures::{TestServer, bot, direct_chat};
 
 fn incoming<'a>(on: &'a BotRef, source: &'a Source) -> IncomingMessage<'a> {
     let origin = EventOrigin { source, path: None };
-    IncomingMessage { on, shared: false, origin, addressed: true, from_bot: false, person: None }
+    IncomingMessage {
+        on,
+        shared: false,
+        origin,
+        addressed: true,
+        several_people: false,
+        from_bot: false,
+        person: None,
+    }
 }
 
 fn invitation(tenant: &TenantId, agents: Option<Vec<InstanceId>>) -> Principal {

@@ -60,6 +60,7 @@ async fn a_link_on_a_shared_bot_admits_nobody_to_the_bot_of_one_agent() {
             shared: false,
             origin,
             addressed: true,
+            several_people: false,
             from_bot: false,
             person: None,
         };

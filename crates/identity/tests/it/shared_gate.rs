@@ -66,8 +66,15 @@ impl Shared {
 
     async fn decide(&self, source: &Source, addressed: bool, from_bot: bool) -> GateDecision {
         let origin = EventOrigin { source, path: None };
-        let incoming =
-            IncomingMessage { on: &self.on, shared: true, origin, addressed, from_bot, person: None };
+        let incoming = IncomingMessage {
+            on: &self.on,
+            shared: true,
+            origin,
+            addressed,
+            several_people: false,
+            from_bot,
+            person: None,
+        };
         self.server.identity.gate.decide(incoming).await.unwrap()
     }
 
@@ -84,6 +91,7 @@ impl Shared {
             shared: true,
             origin,
             addressed: true,
+            several_people: false,
             from_bot: false,
             person: None,
         };

@@ -12,6 +12,7 @@ use ledger::{BotRef, Entry, MediaKey, MediaRecord};
 use posthouse_wire::event::Media;
 use posthouse_wire::{Event, InstanceId, MediaId, MessageType, TenantId};
 
+use super::filename::UNKNOWN_TYPE;
 use super::placeholders::placeholder;
 use super::{AttachmentFile, AttachmentOwner, MEDIA_LIFE, MediaNotKept, MediaStore, media_in_url};
 use crate::egress::{Egress, NotFetched};
@@ -101,6 +102,12 @@ impl AttachmentFetcher {
             let url = format!("{}?k={key}", self.store.url(&id));
             keys.push(MediaKey { media: id, hash: identity::fingerprint(key.as_str()) });
             media.size = u64::try_from(record.size).ok();
+            // What came may be something else than what was announced.
+            if is_perceived(&media.kind) && is_document(&record.mime) {
+                media.kind = "document".to_owned();
+                media.filename = Some(record.filename);
+                event.message_type = MessageType::Document;
+            }
             media.mime = Some(record.mime);
             media.url = Some(url.clone());
             event.media_urls.push(url);
@@ -149,6 +156,16 @@ impl AttachmentFetcher {
         let fetched = self.egress.fetch_media(on, reference, &mut unfetched.writer).await?;
         unfetched.keep_for_delivery(fetched).await
     }
+}
+
+/// Whether attachments of this kind are shown or played.
+fn is_perceived(kind: &str) -> bool {
+    matches!(kind, "photo" | "image" | "video" | "audio" | "voice")
+}
+
+/// Whether a file of this type can neither be shown as a picture nor played. An unknown type may be anything.
+fn is_document(mime: &str) -> bool {
+    mime != UNKNOWN_TYPE && !["image/", "audio/", "video/"].iter().any(|kind| mime.starts_with(kind))
 }
 
 /// Describes missing attachments if the message has no text of its own.

@@ -65,6 +65,13 @@ pub fn safe_filename(proposed: &str, mime: &str) -> String {
     format!("{}{extension}", &stem[..stem.len().min(LONGEST - extension.len())])
 }
 
+/// The name with the extension of this type, for a file that is not what its name says.
+pub(super) fn filename_of_type(proposed: &str, mime: &str) -> String {
+    let safe = safe_filename(proposed, mime);
+    let stem = safe.rsplit_once('.').map_or(&*safe, |(stem, _)| stem);
+    safe_filename(&format!("{stem}.{}", extension_of(mime).unwrap_or("bin")), mime)
+}
+
 /// The type without parameters, or the unknown type if it is not one.
 pub fn safe_type(proposed: Option<&str>) -> String {
     let essence = proposed.and_then(|text| text.split(';').next()).unwrap_or_default().trim();

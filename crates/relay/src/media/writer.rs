@@ -7,6 +7,8 @@ use bytes::Bytes;
 use ledger::MediaRecord;
 use posthouse_wire::{EntryId, InstanceId, MediaFile, MediaId, TenantId};
 
+use super::detected_type::{FIRST_BYTES, contradicting};
+use super::filename::filename_of_type;
 use super::files::UnfinishedFile;
 use super::transfer_places::TransferPlace;
 use super::{LARGEST_MEDIA, MediaStore, PLACE_WITHIN, safe_filename, safe_type};
@@ -71,6 +73,8 @@ pub struct MediaWriter {
     name: MediaFile,
     file: Option<UnfinishedFile>,
     size: u64,
+    /// Its first bytes, which show what it is.
+    start: Vec<u8>,
     /// The message that the file came with.
     entry: Option<EntryId>,
     /// Held until the file has its row or is deleted.
@@ -102,6 +106,7 @@ impl MediaStore {
             name,
             file: Some(file),
             size: 0,
+            start: Vec::new(),
             entry: None,
             _place: place,
         })
@@ -170,6 +175,8 @@ impl MediaWriter {
         }
         self.store.check_room(&self.owner, length)?;
         self.size += length;
+        let missing = FIRST_BYTES.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&piece[..missing.min(piece.len())]);
         self.count_unfinished(length as i64);
         let mut file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
         let writing = move || file.file.write_all(&piece).map(|()| file);
@@ -177,20 +184,26 @@ impl MediaWriter {
         Ok(())
     }
 
-    /// Makes the file durable and stores its row. From then on it has its id.
+    /// Makes the file durable and stores its row. From then on it has its id. A picture, recording or video that is
+    /// something else gets its real type and an extension of it.
     pub async fn keep(mut self, new: NewMedia) -> Result<MediaRecord, MediaNotKept> {
         if self.size == 0 {
             return Err(MediaNotKept::Empty);
         }
         let file = self.file.take().ok_or_else(|| Fault::Disk("an earlier write failed".to_owned()))?;
         let NewMedia { id, mime, filename, life } = new;
-        let mime = safe_type(mime.as_deref());
+        let declared = safe_type(mime.as_deref());
+        let filename = filename.as_deref().unwrap_or_default();
+        let (mime, filename) = match contradicting(&declared, &self.start) {
+            Some(actual) => (actual.to_owned(), filename_of_type(filename, actual)),
+            None => (declared.clone(), safe_filename(filename, &declared)),
+        };
         let record = MediaRecord {
             id,
             file: self.name.clone(),
             tenant: self.owner.tenant.clone(),
             instance: self.owner.agent.clone(),
-            filename: safe_filename(filename.as_deref().unwrap_or_default(), &mime),
+            filename,
             mime,
             size: self.size as i64,
         };

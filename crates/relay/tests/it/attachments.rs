@@ -106,6 +106,43 @@ async fn a_picture_is_here_before_its_message_is_handed_over() {
 }
 
 #[tokio::test]
+async fn a_page_that_was_announced_as_a_picture_is_a_document_for_the_agent() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.egress.has_file("lie", "<!DOCTYPE html><html><body>log in</body></html>");
+    let mut gateway = heron.sits_settled().await;
+    brings(&heron, Picture { caption: "look", ..Picture::of(&["lie"]) }).await;
+    let frame = hears_inbound(&mut gateway).await;
+    let event = &frame["event"];
+    assert_eq!(event["message_type"], "document");
+    let media = &event["media"][0];
+    assert_eq!((&media["kind"], &media["mime"]), (&"document".into(), &"text/html".into()));
+    assert_eq!(media["filename"], "file.html");
+}
+
+#[tokio::test]
+async fn a_file_that_is_larger_than_it_was_announced_to_be_is_not_stored_beyond_the_limit() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (entry, mut attachments) = brings_with(&heron, Picture::of(&["large"])).await;
+    let attachment = attachments.remove(0);
+    let media = Media { size: Some(5), ..attachment.media };
+    let store = server.relay.media().clone();
+    let tenant = server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let owner = AttachmentOwner { tenant, instance: heron.instance.clone(), entry };
+    let begun = store.begin_attachment(&owner, &attachment.id, &media).await.unwrap();
+    let AttachmentFile::Missing(mut unfetched) = begun else { panic!("it was not fetched yet") };
+    let megabyte = axum::body::Bytes::from(vec![b'x'; 1 << 20]);
+    for _ in 0..25 {
+        unfetched.writer.write(megabyte.clone()).await.unwrap();
+    }
+    let beyond = unfetched.writer.write(megabyte).await;
+    assert!(matches!(beyond, Err(relay::MediaNotKept::TooLarge)));
+    drop(unfetched);
+    assert!(store.find(&attachment.id).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_sleeper_finds_its_pictures_and_a_second_delivery_has_keys_of_its_own() {
     let server = TestServer::open().await;
     let heron = server.heron().await;

@@ -275,8 +275,15 @@ impl TestServer {
     /// What the gate says about a message to this bot; nothing when it is not admitted.
     pub async fn admitted(&self, on: &BotRef, origin: EventOrigin<'_>, addressed: bool) -> Option<Admitted> {
         let person = self.person_for(on).await;
-        let incoming =
-            IncomingMessage { on, shared: true, origin, addressed, from_bot: false, person: person.as_ref() };
+        let incoming = IncomingMessage {
+            on,
+            shared: true,
+            origin,
+            addressed,
+            several_people: false,
+            from_bot: false,
+            person: person.as_ref(),
+        };
         match self.identity.gate.decide(incoming).await.unwrap() {
             GateDecision::Admitted(admitted) => Some(admitted),
             _ => None,

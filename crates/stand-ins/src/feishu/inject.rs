@@ -28,8 +28,13 @@ fn place(world: &mut FeishuWorld, app: &FeishuApp, user: &str, chat: Option<Stri
         Some(known) => known.apps.push(app.id.clone()),
         None => {
             let name = if is_direct { String::new() } else { format!("Group {id}") };
-            world.chats.insert(id.clone(), StandInChat { name, is_direct, apps: vec![app.id.clone()] });
+            let apps = vec![app.id.clone()];
+            world.chats.insert(id.clone(), StandInChat { name, is_direct, apps, members: Vec::new() });
         }
+    }
+    if let Some(chat) = world.chats.get_mut(&id).filter(|chat| chat.members.iter().all(|known| known != user))
+    {
+        chat.members.push(user.to_owned());
     }
     id
 }

@@ -124,6 +124,7 @@ impl FeishuPlatform {
                     json!({"name": chat.name, "chat_mode": mode, "chat_type": "private", "owner_id": "ou_u77"}),
                 )
             }
+            "GET /im/v1/chats/{id}/members" => self.members(app, at(3), call),
             "GET /contact/v3/users/{id}" => {
                 let world = self.world.lock();
                 let open_id = format!("ou_{}", at(3).trim_start_matches("ou_").trim_start_matches("on_"));
@@ -203,6 +204,27 @@ impl FeishuPlatform {
     }
 
     /// Messages of a thread.
+    /// The people in a group, one in each page. Bots are not listed.
+    fn members(&self, app: &FeishuApp, chat: &str, call: &ApiCall) -> CallResult {
+        let query = form::read_pairs(call.head.uri.query().unwrap_or_default().as_bytes());
+        let find =
+            |name: &str| query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let world = self.world.lock();
+        let members = world.chats.get(chat).filter(|_| world.is_in(&app.id, chat)).map(|chat| &chat.members);
+        let members = members.ok_or((232011, "Operator can NOT be out of the chat."))?;
+        let at = find("page_token").map_or(Ok(0), str::parse::<usize>).map_err(|_| BAD_PARAMETER)?;
+        let prefix = match find("member_id_type") {
+            Some("user_id") => "",
+            Some("union_id") => "on_",
+            _ => "ou_",
+        };
+        let named = members.get(at).map(|user| json!({"member_id": format!("{prefix}{user}"), "name": user}));
+        let has_more = at + 1 < members.len();
+        let next = if has_more { (at + 1).to_string() } else { String::new() };
+        Ok(json!({"items": named.into_iter().collect::<Vec<_>>(), "has_more": has_more, "page_token": next,
+            "member_total": members.len()}))
+    }
+
     fn list(&self, app: &FeishuApp, call: &ApiCall) -> CallResult {
         let query = form::read_pairs(call.head.uri.query().unwrap_or_default().as_bytes());
         let find =

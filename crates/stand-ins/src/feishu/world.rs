@@ -15,6 +15,8 @@ pub(super) struct StandInChat {
     pub is_direct: bool,
     /// Apps whose bots are in it.
     pub apps: Vec<String>,
+    /// People who have written in it, by user id.
+    pub members: Vec<String>,
 }
 
 /// A message of a person or a bot.

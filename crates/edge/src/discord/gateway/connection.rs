@@ -13,10 +13,10 @@ use super::Shards;
 use super::identify_limit::IdentifyTurn;
 use super::inflate::{InflatedFrame, Inflater, LARGEST_MESSAGE};
 use super::sessions::ShardSession;
-use super::storing::{channel_of, store};
+use super::storing::store;
 use crate::discord::payload::GatewayFrame;
 use crate::discord::{LABEL, TOKEN};
-use crate::event_feed::{EventLanes, StoringEvent, random_fraction};
+use crate::event_feed::{EventLanes, StoringEvent, lane_of, random_fraction};
 use crate::platform::{Platform, VerifiedRequest};
 use crate::platform_calls::{CallFailure, PlatformSocket, SocketFrame};
 
@@ -356,7 +356,7 @@ impl<'a> ShardConnection<'a> {
                 return None;
             }
         };
-        Some((channel_of(&reading), store(self.shards, self.closing.clone(), reading)))
+        Some((lane_of(&reading), store(self.shards, self.closing.clone(), reading)))
     }
 
     /// The reason for the end, by close code.

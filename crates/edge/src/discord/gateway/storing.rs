@@ -17,15 +17,6 @@ const ATTEMPTS: u32 = 5;
 /// Pause after the first attempt. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The channel of a reading, in whose lane it is stored. Empty if it is about none.
-pub(super) fn channel_of(reading: &Reading) -> String {
-    let arrival = reading.arrivals.iter().chain(&reading.from_bots).next();
-    let of_message =
-        arrival.and_then(|arrival| arrival.event.source.chat_id.as_ref()).map(ToString::to_string);
-    let of_thread = || reading.renamed.first().map(|renamed| renamed.thread.to_string());
-    of_message.or_else(of_thread).unwrap_or_default()
-}
-
 /// The work of storing a reading. It fails if Discord does not describe the channel before `closing`.
 pub(super) fn store<'a>(
     shards: Shards<'a>,

@@ -133,8 +133,10 @@ impl DiscordContext<'_> {
         }
         let press = data.custom_id.as_deref().filter(|_| interaction.kind == COMPONENT);
         let raw = RawInteraction { on: &self.bot.bot_ref(), headers, body };
+        let described = interaction.channel.as_ref();
         let arrival = Arrival {
             addressed: true,
+            several_people: described.is_some_and(|channel| channel.kind == GROUP_DIRECT),
             capabilities: vec![token_of(interaction)],
             press: press.and_then(PromptToken::decode),
             forward: raw.sanitized().map(Box::new),

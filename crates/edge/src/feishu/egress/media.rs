@@ -11,7 +11,6 @@ use super::calls::{FeishuCalls, FeishuTarget};
 use crate::bots::OpenedBot;
 use crate::feishu::api::{FeishuBody, FeishuCall};
 use crate::feishu::media::{FeishuUpload, LARGEST_FILE, UploadKind};
-use crate::feishu::post_text::chunks;
 use crate::feishu::{Feishu, LABEL};
 use crate::platform::StoredMedia;
 use crate::platform_calls::RepeatRule;
@@ -70,7 +69,7 @@ impl FeishuCalls<'_> {
             Ok(sent) => sent,
             Err(failure) => return Outcome::failed(failure.error(LABEL)),
         };
-        let captions = chunks(caption);
+        let captions = self.chunks(caption).await;
         if !captions.is_empty() && !self.send(target, &captions).await.success {
             // The file has arrived, so the action must not be repeated.
             return Outcome::failed("the file was sent, then its caption failed or timed out");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::calls::{FeishuCalls, FeishuTarget};
 use crate::bots::OpenedBot;
 use crate::feishu::api::{FeishuCall, is_path_part};
-use crate::feishu::post_text::{card, chunks};
+use crate::feishu::post_text::card;
 use crate::feishu::{ANSWER_WITHIN, Feishu, LABEL};
 
 /// The field of a button's value that has its payload.
@@ -50,7 +50,7 @@ impl FeishuCalls<'_> {
                 "malformed prompt: it has too many options, or an id does not fit into a button",
             );
         };
-        let chunks = chunks(content);
+        let chunks = self.chunks(content).await;
         let Some((last, before)) = chunks.split_last() else {
             return Outcome::failed("message text is empty");
         };

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::calls::MatrixCalls;
 use super::{MatrixPlace, no_chat, place};
 use crate::bots::OpenedBot;
-use crate::matrix::dialect::{caption_chunks, text_content};
+use crate::matrix::dialect::text_content;
 use crate::matrix::{LABEL, Matrix};
 use crate::platform::StoredMedia;
 use crate::platform_calls::RepeatRule;
@@ -53,13 +53,15 @@ impl MatrixCalls<'_> {
             Ok(address) => address,
             Err(failure) => return Outcome::failed(failure.error(LABEL)),
         };
-        let (first, more) = caption_chunks(caption);
-        let name = &media.record.filename;
-        let mut content = text_content(first.as_deref().unwrap_or(name), message_type(kind));
+        let mut captions = self.contents(caption).await.into_iter();
+        let (first, name) = (captions.next(), &media.record.filename);
+        let has_caption = first.is_some();
+        let mut content = first.unwrap_or_else(|| text_content(name, "m.text"));
+        content["msgtype"] = message_type(kind).into();
         content["filename"] = json!(name);
         content["url"] = address.into();
         content["info"] = json!({ "mimetype": media.record.mime, "size": media.record.size });
-        if first.is_none() {
+        if !has_caption {
             // A file name is no Markdown.
             content.as_object_mut().map(|content| content.remove("formatted_body"));
             content.as_object_mut().map(|content| content.remove("format"));
@@ -72,8 +74,8 @@ impl MatrixCalls<'_> {
             Err(refusal) => return refusal.outcome(0, 1),
         };
         let after = MatrixPlace { reply_to: None, ..place.clone() };
-        for chunk in more {
-            if self.post(&after, text_content(&chunk, "m.text")).await.is_err() {
+        for caption in captions {
+            if self.post(&after, caption).await.is_err() {
                 // The file has arrived, so the action must not be repeated.
                 return Outcome::failed("the file was sent, then its caption failed or timed out");
             }

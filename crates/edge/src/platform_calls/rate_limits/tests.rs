@@ -54,6 +54,19 @@ async fn a_tenant_that_floods_a_bot_cannot_take_the_share_of_another() {
     }
 }
 
+#[test]
+fn a_pause_is_remembered_as_long_as_the_platform_announced() {
+    let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
+    let (limits, days) = (PlatformRateLimits::new(clock.clone()), Duration::from_secs(3 * 24 * 3600));
+    limits.set_limit("7001", 10, Duration::from_secs(1));
+    limits.learn("7001", 0, days);
+    let bucket = limits.buckets.get("7001").unwrap();
+    let keep = KeepPauses(clock.clone());
+    assert_eq!(keep.kept_for(&bucket), days);
+    clock.wind(days);
+    assert_eq!(keep.kept_for(&bucket), FORGET_AFTER);
+}
+
 #[tokio::test]
 async fn a_call_whose_own_bucket_is_empty_holds_up_no_other_call_of_the_bot() {
     let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));

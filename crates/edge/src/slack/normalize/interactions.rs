@@ -8,8 +8,9 @@ use posthouse_wire::{Event, PromptToken, Secret, Source};
 use serde_json::Value;
 use vault::CapturedCapability;
 
-use super::{FOREIGN_WORKSPACE, MALFORMED, SlackContext, is_direct_channel};
+use super::{FOREIGN_WORKSPACE, MALFORMED, SlackContext, kind_by_name};
 use crate::platform::{Arrival, PlatformResponse, Reading, WebhookRefusal};
+use crate::slack::directory::SlackChatKind;
 use crate::slack::payload::{SlackInteraction, SubmittedView};
 use crate::slack::readable_text::readable;
 use crate::slack::{RESPONSE_URL, TRIGGER_ID};
@@ -63,8 +64,8 @@ impl SlackContext<'_> {
             .or_else(|| container.and_then(|container| container.channel_id.as_deref()))
             .or_else(|| of_form.and_then(|url| url.channel_id.as_deref()));
         // Without a channel it is the direct message with the person, which Slack also finds by the person's id.
-        let is_direct = channel
-            .is_none_or(|channel| is_direct_channel(channel, place.and_then(|place| place.name.as_deref())));
+        let name = place.and_then(|place| place.name.as_deref());
+        let kind = channel.map_or(SlackChatKind::Direct, |channel| kind_by_name(channel, name));
         let channel = channel.unwrap_or(user);
         let ts = container
             .and_then(|container| container.message_ts.as_deref())
@@ -90,7 +91,7 @@ impl SlackContext<'_> {
                 user_name: name,
                 thread_id: thread.map(Into::into),
                 message_id: ts.map(Into::into),
-                ..self.source(channel, is_direct, team)
+                ..self.source(channel, kind, team)
             },
             ..Event::default()
         };
@@ -106,6 +107,7 @@ impl SlackContext<'_> {
             .or_else(|| of_form.and_then(|url| url.response_url.as_deref()));
         Arrival {
             addressed: true,
+            several_people: kind == SlackChatKind::GroupDirect,
             capabilities: self.captured(url, trigger),
             press,
             ..Arrival::new(event, self.interaction_dedup(trigger), self.verified.received)

@@ -2,8 +2,9 @@
 
 use posthouse_wire::{Event, MessageType, Source};
 
-use super::{FOREIGN_WORKSPACE, SlackContext, is_direct_channel};
+use super::{FOREIGN_WORKSPACE, SlackContext, kind_by_name};
 use crate::platform::{Arrival, PlatformResponse, Reading};
+use crate::slack::directory::SlackChatKind;
 use crate::slack::form::SlackForm;
 use crate::slack::payload::SlashCommand;
 use crate::slack::readable_text::readable;
@@ -38,20 +39,21 @@ impl SlackContext<'_> {
         }
         let words = command.text.as_deref().unwrap_or_default();
         let words = readable(words, "", |person| self.slack.directory.person(&self.bot.id, person)).text;
-        let is_direct = is_direct_channel(&command.channel_id, command.channel_name.as_deref());
+        let kind = kind_by_name(&command.channel_id, command.channel_name.as_deref());
         let event = Event {
             text: format!("{} {words}", command.command).trim_end().to_owned(),
             message_type: MessageType::Command,
             source: Source {
                 user_id: Some(command.user_id.as_str().into()),
                 user_name: command.user_name.clone().filter(|name| !name.is_empty()),
-                ..self.source(&command.channel_id, is_direct, command.team_id.as_deref())
+                ..self.source(&command.channel_id, kind, command.team_id.as_deref())
             },
             ..Event::default()
         };
         let trigger = command.trigger_id.as_deref();
         let arrival = Arrival {
             addressed: true,
+            several_people: kind == SlackChatKind::GroupDirect,
             capabilities: self.captured(command.response_url.as_deref(), trigger),
             ..Arrival::new(event, self.interaction_dedup(trigger), self.verified.received)
         };

@@ -73,8 +73,14 @@ impl AppCalls<'_> {
         (is_own && is_one).then_some(person)
     }
 
+    /// The messages that a text becomes.
+    async fn texts(&self, content: &str) -> Vec<Value> {
+        let chunks = self.wecom.split_limits.run(&self.bot.id, content, chunks).await;
+        chunks.iter().map(|chunk| text(chunk)).collect()
+    }
+
     pub async fn send(&mut self, chat: &ChatId, content: &str) -> Outcome {
-        let messages: Vec<Value> = chunks(content).iter().map(|chunk| text(chunk)).collect();
+        let messages = self.texts(content).await;
         self.send_all(chat, messages).await
     }
 
@@ -134,7 +140,8 @@ impl AppCalls<'_> {
         (prompt, options): (&PromptId, &[PromptOption]),
         content: &str,
     ) -> Outcome {
-        let question = LightMarkup::PLAIN.convert(content);
+        let convert = |text: &str| LightMarkup::PLAIN.convert(text);
+        let question = self.wecom.split_limits.run(&self.bot.id, content, convert).await;
         let question = question.trim();
         if question.is_empty() {
             return Outcome::failed(EMPTY);
@@ -146,7 +153,7 @@ impl AppCalls<'_> {
         };
         let mut messages = Vec::new();
         if !is_short {
-            messages.extend(chunks(content).iter().map(|chunk| text(chunk)));
+            messages.extend(self.texts(content).await);
         }
         messages.push(json!({ "msgtype": "template_card", "template_card": card }));
         self.send_all(chat, messages).await
@@ -178,7 +185,7 @@ impl AppCalls<'_> {
             Ok(sent) => sent,
             Err(failure) => return Outcome::failed(failure.error(LABEL)),
         };
-        let words: Vec<Value> = chunks(caption).iter().map(|chunk| text(chunk)).collect();
+        let words = self.texts(caption).await;
         if !words.is_empty() && !self.send_all(chat, words).await.success {
             // The file has arrived, so the action must not be repeated.
             return Outcome::failed("the file was sent, then its caption failed or timed out");

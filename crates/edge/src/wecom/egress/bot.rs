@@ -32,6 +32,13 @@ fn markdown(content: &str) -> Value {
 }
 
 impl BotCalls<'_> {
+    /// The messages that a text becomes.
+    async fn texts(&self, content: &str) -> Vec<Value> {
+        let fit = |text: &str| split(text, BOT_CHARS, Unit::Chars);
+        let chunks = self.wecom.split_limits.run(&self.bot.id, content, fit).await;
+        chunks.iter().map(|chunk| markdown(chunk)).collect()
+    }
+
     pub async fn send(&mut self, chat: &ChatId, content: &str, is_last: bool) -> Outcome {
         if content.trim().is_empty() {
             return Outcome::failed(EMPTY);
@@ -39,8 +46,8 @@ impl BotCalls<'_> {
         if !uses_long_connection(self.bot) {
             return self.answer(chat, content, is_last).await;
         }
-        let chunks = split(content, BOT_CHARS, Unit::Chars);
-        self.send_all(chat, chunks.iter().map(|chunk| markdown(chunk)).collect()).await
+        let messages = self.texts(content).await;
+        self.send_all(chat, messages).await
     }
 
     /// Sends messages in order. WeCom does not say which ids they get.
@@ -104,7 +111,7 @@ impl BotCalls<'_> {
         };
         let mut messages = Vec::new();
         if !is_short {
-            messages.extend(split(question, BOT_CHARS, Unit::Chars).iter().map(|chunk| markdown(chunk)));
+            messages.extend(self.texts(question).await);
         }
         messages.push(json!({ "msgtype": "template_card", "template_card": card }));
         match self.send_all(chat, messages).await {

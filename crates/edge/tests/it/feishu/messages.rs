@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use edge::platform::Platform;
 use ledger::PrincipalPolicy;
-use posthouse_time::Timepiece;
+use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::MessageType;
 use serde_json::json;
 use stand_ins::feishu::{FeishuSocketOrder, Settings};
-use stand_ins::harness::RowFilter;
+use stand_ins::harness::{CallFault, CallFaultKind, RowFilter};
 
 use super::actors::{APP, DIRECT, Feed, Fixture, GROUP, LONG, open, open_with};
 
@@ -117,4 +117,47 @@ async fn a_stranger_reaches_nobody_and_gets_a_pairing_code() {
     access.set_policy(&bot, PrincipalPolicy::Any).await.unwrap();
     fixture.says("the door is open");
     fixture.hears(&["the door is open"]).await;
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_a_name_holds_up_its_own_group_only() {
+    // The clock stands still, so that the question never times out.
+    let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+    let fixture = open_with(clock, Settings::default()).await;
+    let feed = Feed::start(&fixture);
+    connected(&fixture, 1).await;
+    fixture.says("before");
+    fixture.hears(&["before"]).await;
+    fixture.stand_in.fault(CallFault::new(CallFaultKind::Hang).on("GET /im/v1/chats/{id}"));
+    let mentions = |text: &str| {
+        fixture.inject(json!({"do": "message", "text": text, "chat": GROUP, "mention": true}));
+    };
+    mentions("first in the group");
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+    mentions("second in the group");
+    fixture.says("directly");
+    fixture.hears(&["before", "directly"]).await;
+    fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 2, LONG).await.unwrap();
+    assert_eq!(fixture.rows("acknowledged").len(), 2, "what waits is not answered");
+    fixture.stand_in.release();
+    fixture.hears(&["before", "directly", "first in the group", "second in the group"]).await;
+    fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 4, LONG).await.unwrap();
+    feed.stop().await;
+}
+
+#[tokio::test]
+async fn a_person_sees_a_group_if_feishu_lists_them_as_a_member() {
+    let fixture = open().await;
+    for user in ["u77", "u78"] {
+        fixture.inject(json!({"do": "message", "text": user, "chat": GROUP, "mention": true, "user": user}));
+    }
+    fixture.says("marker");
+    let sees =
+        async |user: &str, chat: &str| fixture.feishu.sees(&fixture.bot, &user.into(), &chat.into()).await;
+    assert!(sees("u77", GROUP).await);
+    assert!(sees("u78", GROUP).await, "on the second page");
+    assert!(sees("ou_u77", GROUP).await, "by the id that the app sees");
+    assert!(!sees("u79", GROUP).await && !sees("u77", "oc_404").await && !sees("u77", "../x").await);
+    fixture.stand_in.fault(CallFault::new(CallFaultKind::DropAfterWrite).on("GET /im/v1/chats/{id}/members"));
+    assert!(!sees("u77", GROUP).await, "no answer is no");
 }

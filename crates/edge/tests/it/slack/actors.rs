@@ -107,6 +107,15 @@ pub async fn open() -> Fixture {
     fixture
 }
 
+/// As [`open`], with a bot that admits nobody whom it does not know.
+pub async fn closed() -> Fixture {
+    let mut fixture = open_with(Timepiece::wall(), played::Settings::default()).await;
+    let slack = Arc::new(fixture.slack.clone());
+    fixture.server = TestServer::closed_with_platform(&fixture.bot, &fixture.clock, slack).await;
+    fixture.serve_doors().await;
+    fixture
+}
+
 /// A feed of the bot that runs until it is stopped.
 pub struct Feed {
     stop: CancellationToken,

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use edge::DeliveryResult;
 use edge::platform::{Platform, UnverifiedRequest, VerifiedRequest};
 use http::{HeaderMap, Method};
+use identity::LinkResult;
+use ledger::{Decision, Subject};
 use posthouse_time::{Moment, Timepiece};
 use serde_json::{Value, json};
 use stand_ins::harness::RowFilter;
 
 use super::actors::{
-    BOT_USER, CHANNEL, DIRECT, Fixture, LONG, SIGNING_SECRET, bot, form, open, send, settings_of_bot, slack,
+    BOT_USER, CHANNEL, DIRECT, Fixture, LONG, SIGNING_SECRET, bot, closed, form, open, send, settings_of_bot,
+    slack,
 };
 
 /// A request with the signature of the app.
@@ -96,6 +99,55 @@ async fn in_a_channel_only_what_is_for_the_bot_is_a_turn() {
     fixture.hears(&["start", "and then?", "end"]).await;
     let events = fixture.events().await;
     assert_eq!(events[1].source.thread_id.as_ref().unwrap().as_str(), first);
+}
+
+#[tokio::test]
+async fn in_a_group_direct_message_only_what_is_for_the_bot_is_a_turn() {
+    let fixture = open().await;
+    let says = |text: &str| {
+        fixture.inject(json!({"do": "message", "text": text, "channel": "G5", "channel_type": "mpim"}));
+    };
+    says("among people");
+    says(&format!("<@{BOT_USER}> hello"));
+    fixture.hears(&["hello"]).await;
+    let source = &fixture.events().await[0].source;
+    assert_eq!(&*source.chat_type, "dm", "its session is that of a direct message");
+}
+
+#[tokio::test]
+async fn a_known_person_is_admitted_alone_and_not_among_others_in_a_group_direct_message() {
+    let fixture = closed().await;
+    let access = fixture.server.identity.gate.access();
+    let known = Subject::User("U77".into());
+    access.decide(&fixture.bot.bot_ref(), &known, Decision::Allowed).await.unwrap();
+    let text = format!("<@{BOT_USER}> among others");
+    fixture.inject(json!({"do": "message", "text": text, "channel": "G5", "channel_type": "mpim"}));
+    // A message comes as a mention too. Slack does not say there in what kind of channel it was.
+    fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 2, LONG).await.unwrap();
+    let command = json!({"team_id": "T1", "channel_id": "G5", "channel_name": "mpdm-ana--ben-1", "user_id": "U77",
+        "command": "/ask", "text": "among others", "trigger_id": "1.2.canary-trigger"});
+    receive(&fixture, "/commands", form(&command)).await;
+    fixture.says("alone");
+    fixture.hears(&["alone"]).await;
+    let group = Subject::Chat("G5".into());
+    access.decide(&fixture.bot.bot_ref(), &group, Decision::Allowed).await.unwrap();
+    fixture.inject(json!({"do": "message", "text": text, "channel": "G5", "channel_type": "mpim"}));
+    fixture.hears(&["alone", "among others"]).await;
+}
+
+#[tokio::test]
+async fn a_link_code_in_a_group_direct_message_links_nobody() {
+    let fixture = open().await;
+    let codes = fixture.server.identity.gate.link_codes();
+    let code = codes.mint(&fixture.server.agent, None).await.unwrap().unwrap().code;
+    let text = format!("<@{BOT_USER}> /link {code}");
+    let event = json!({"type": "event_callback", "team_id": "T1", "event": {"type": "message", "channel": "G5",
+        "channel_type": "mpim", "user": "U77", "text": text, "ts": "1765000000.000100"}});
+    receive(&fixture, "/events", event.to_string()).await;
+    fixture.hears(&[&format!("/link {code}")]).await;
+    let on = fixture.bot.bot_ref();
+    let redeemed = codes.redeem(&on, &"U77".into(), &DIRECT.into(), &code).await.unwrap();
+    assert_eq!(redeemed, LinkResult::Wrong, "the others could read it, so it ended");
 }
 
 #[tokio::test]

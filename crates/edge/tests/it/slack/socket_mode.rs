@@ -7,7 +7,7 @@ use serde_json::json;
 use stand_ins::harness::{CallFault, CallFaultKind, RowFilter};
 use stand_ins::slack::{Settings, SlackSocketOrder};
 
-use super::actors::{APP, Feed, Fixture, LONG, open_with};
+use super::actors::{APP, BOT_USER, CHANNEL, Feed, Fixture, LONG, open_with};
 
 async fn open_socket() -> (Fixture, Feed) {
     let fixture = open_with(Timepiece::wall(), Settings::default()).await;
@@ -136,5 +136,33 @@ async fn a_failed_lookup_of_names_holds_up_no_message() {
     fixture.hears(&["without a name", "nor this"]).await;
     assert_eq!(fixture.stand_in.struck(asked), 1, "the second message asks for nothing");
     fixture.stand_in.release();
+    feed.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_a_name_holds_up_its_own_channel_only() {
+    // The clock stands still, so that the question never times out.
+    let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+    let fixture = open_with(clock, Settings::default()).await;
+    let feed = Feed::start(&fixture);
+    connected(&fixture, 1).await;
+    fixture.says("before");
+    fixture.hears(&["before"]).await;
+    fixture.stand_in.fault(CallFault::new(CallFaultKind::Hang).on("users.info"));
+    let mentions = |user: &str, text: &str| {
+        let text = format!("<@{BOT_USER}> {text}");
+        fixture.inject(json!({"do": "message", "user": user, "text": text, "channel": CHANNEL}));
+    };
+    mentions("U80", "first in the channel");
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+    mentions("U77", "second in the channel");
+    fixture.says("directly");
+    fixture.hears(&["before", "directly"]).await;
+    fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 2, LONG).await.unwrap();
+    assert_eq!(fixture.rows("acknowledged").len(), 2, "what waits is not acknowledged");
+    fixture.stand_in.release();
+    fixture.hears(&["before", "directly", "first in the channel", "second in the channel"]).await;
+    // A mention comes in two events.
+    fixture.stand_in.wait(&RowFilter::kind("acknowledged"), 6, LONG).await.unwrap();
     feed.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use edge::OpenedBot;
 use edge::platform::{Platform, Reading, VerifiedRequest, WebhookRefusal};
-use edge::slack::{Slack, SlackChat};
+use edge::slack::{Slack, SlackChat, SlackChatKind};
 use ledger::Uses;
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
@@ -23,7 +23,7 @@ fn learn(slack: &Slack, bot: &OpenedBot, context: &Value) {
     for (id, channel) in context["channels"].as_object().unwrap() {
         let topic = channel["topic"].as_str().filter(|topic| !topic.is_empty()).map(str::to_owned);
         let name = channel["name"].as_str().unwrap().to_owned();
-        slack.note_chat(&bot.id, id, SlackChat { name, topic, is_direct: false });
+        slack.note_chat(&bot.id, id, SlackChat { name, topic, kind: SlackChatKind::Channel });
     }
 }
 

@@ -86,6 +86,25 @@ impl TestServer {
         .await
     }
 
+    /// A server with this platform, whose bot has the default access policy.
+    pub async fn closed_with_platform(
+        bot: &OpenedBot,
+        clock: &Timepiece,
+        platform: Arc<dyn Platform>,
+    ) -> TestServer {
+        let (config, principals) = (relay::Config::default(), PrincipalPolicy::default());
+        TestServer::build(
+            bot,
+            Discriminator::Any,
+            principals,
+            clock,
+            config,
+            vec![platform],
+            Location::Memory,
+        )
+        .await
+    }
+
     /// A server with this platform, whose agent's inbox has this many places.
     pub async fn with_small_inbox(
         bot: &OpenedBot,

@@ -2,6 +2,7 @@
 
 use edge::platform::{BotTrouble, Platform, VerifiedRequest};
 use edge::twilio::TwilioChannel;
+use futures_util::FutureExt;
 use posthouse_wire::{Action, MessageType, Secret};
 use serde_json::json;
 use stand_ins::harness::{CallFault, CallFaultKind};
@@ -159,4 +160,11 @@ async fn a_file_is_fetched_behind_its_redirect_and_one_of_another_account_is_not
         let mut writer = begin().await;
         assert!(fixture.twilio.fetch_media(&fixture.bot, &foreign, &mut writer).await.is_err(), "{foreign}");
     }
+    let doubted = || fixture.twilio.credential_doubted(&fixture.bot).now_or_never().is_some();
+    assert!(!doubted(), "a file that is not there says nothing about the credential");
+    let mut revoked = fixture.bot.clone();
+    revoked.credentials.insert("auth_token", Secret::new("canary-revoked"));
+    let mut writer = begin().await;
+    assert!(fixture.twilio.fetch_media(&revoked, &reference, &mut writer).await.is_err());
+    assert!(doubted(), "the refusal leads to a check of the credential");
 }

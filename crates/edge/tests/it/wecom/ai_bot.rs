@@ -82,3 +82,11 @@ async fn an_encrypted_file_is_decrypted_for_the_agent_and_its_url_stays_here() {
     let mut writer = store.begin(&"ten_1".into(), &fixture.server.agent, None).await.unwrap();
     assert!(fixture.wecom.fetch_media(&fixture.bot, "wecom:file:other/0", &mut writer).await.is_err());
 }
+
+#[tokio::test]
+async fn nobody_is_known_to_see_a_group_because_wecom_does_not_tell_its_members() {
+    let fixture = open_bot().await;
+    fixture.inject(json!({ "do": "message", "text": "status?", "chat": "wrG1" }));
+    fixture.hears(&["status?"]).await;
+    assert!(!fixture.wecom.sees(&fixture.bot, &"ana".into(), &"wrG1".into()).await);
+}

@@ -7,6 +7,7 @@ use edge::platform::{Platform, Reading, VerifiedRequest};
 use http::StatusCode;
 use posthouse_wire::{MessageType, PromptToken};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::actors::{ANA, NUMBER, bot, notification, open, signed, text, whatsapp};
 use crate::vector_checks::now;
@@ -143,4 +144,21 @@ async fn a_repeated_notification_adds_nothing_and_a_changed_one_is_refused() {
         matches!(refused.unwrap(), DeliveryResult::Refused(refusal) if refusal.reason == "bad_signature")
     );
     assert_eq!(fixture.server.texts().await, ["once"]);
+}
+
+#[tokio::test]
+async fn a_batch_of_three_megabytes_is_taken_and_one_of_more_than_four_is_not_read() {
+    let fixture = open().await;
+    let deliver = async |id: &str, megabytes: usize| {
+        let padding = "x".repeat(megabytes << 20);
+        let value = json!({ "messages": [text(id, Some(ANA), None, id)], "padding": padding });
+        let raw = signed(&notification(NUMBER, &value));
+        let mut request = http::Request::post(format!("/door/whatsapp_cloud/{NUMBER}"));
+        *request.headers_mut().unwrap() = raw.headers;
+        let request = request.body(axum::body::Body::from(raw.body)).unwrap();
+        edge::routes(fixture.server.edge()).oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(deliver("wamid.batch", 3).await, StatusCode::OK);
+    assert_eq!(deliver("wamid.huge", 4).await, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(fixture.server.texts().await, ["wamid.batch"]);
 }

@@ -1,5 +1,9 @@
 //! Actions on WhatsApp, carried out at the stand-in.
 
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use edge::platform::{BotTrouble, Platform};
 use posthouse_wire::action::{MediaKind, Metadata, PromptKind, PromptOption};
 use posthouse_wire::{Action, Secret};
@@ -184,6 +188,18 @@ async fn a_file_of_a_person_is_fetched_with_the_token_and_one_of_another_number_
     let reference = format!("whatsapp:media:{NUMBER}/{id}");
     let fetched = fixture.whatsapp.fetch_media(&fixture.bot, &reference, &mut writer).await.unwrap();
     assert_eq!(fetched.mime.as_deref(), Some("image/png"));
+    let page = STANDARD.encode("<!doctype html><title>log in</title>");
+    fixture.says(json!({ "do": "media", "kind": "image", "mime_type": "image/png", "base64": page }));
+    let lie = fixture.stand_in.transcript(&filter)[1].raw["image"]["id"].as_str().unwrap().to_owned();
+    let mut page = begin().await;
+    let reference = format!("whatsapp:media:{NUMBER}/{lie}");
+    let mime = fixture.whatsapp.fetch_media(&fixture.bot, &reference, &mut page).await.unwrap().mime;
+    let (media, life) = (posthouse_wire::MediaId::mint(), Duration::from_secs(60));
+    let kept = page
+        .keep(relay::NewMedia { id: media, mime, filename: Some("cat.png".to_owned()), life })
+        .await
+        .unwrap();
+    assert_eq!((&*kept.mime, &*kept.filename), ("text/html", "cat.html"), "a page is no picture");
     for foreign in [format!("whatsapp:media:107/{id}"), format!("whatsapp:media:{NUMBER}/../me"), id] {
         let mut writer = begin().await;
         assert!(
