@@ -1,0 +1,58 @@
+// The parser of the reference, answered by Posthouse: the same function, and the same fields in its result.
+
+import { played } from "./posthouse.mjs";
+
+/** What a skill has whose text does not set the field. */
+const EMPTY = {
+  name: null,
+  description: null,
+  tags: [],
+  type: "procedural",
+  status: null,
+  approvalToken: null,
+  timeout: null,
+  deadline: null,
+  vars: [],
+  returns: [],
+  requires: [],
+  secretRequires: [],
+  requiredCapabilities: [],
+  entryTarget: null,
+  entryTargetExplicit: false,
+  triggers: [],
+  outputs: [],
+  outputTemplate: null,
+  templateAmbiguousLines: [],
+  eventType: null,
+  templates: [],
+  autonomous: null,
+  parseErrors: [],
+};
+
+/** The texts of target lists, for functions that get such a list alone. */
+export const sources = new WeakMap();
+
+/** The result of the reference's parser, from the form of the vectors. */
+export function parsedSkill(form, source) {
+  const { targets = [], ...fields } = form;
+  // The vectors leave out what is false.
+  if (/^#\s*autonomous\s*:\s*false\s*$/im.test(source) && fields.autonomous === undefined) fields.autonomous = false;
+  const parsed = { ...structuredClone(EMPTY), ...fields };
+  parsed.vars = parsed.vars.map(({ name, default: value, required }) => ({
+    name,
+    ...(value === undefined || value === null ? {} : { default: value }),
+    required: required === true,
+  }));
+  parsed.targets = new Map(targets.map((target) => [target.name, target]));
+  sources.set(parsed.targets, source);
+  return parsed;
+}
+
+export function parse(source) {
+  return parsedSkill(played(source, { parse_only: true }).parse, source);
+}
+
+/** The value of `$set`, with quotes, escapes and indentation processed. */
+export function processSetValue(raw) {
+  return parse(`go:\n    $set X = ${raw}\ndefault: go\n`).targets.get("go").ops[0].setValue;
+}
