@@ -1,15 +1,12 @@
 // The compiler of the reference, answered by Posthouse.
 
+// Findings stop a compilation by a class of the reference that holds them. Tests ask for the class.
+import { LintFailureError } from "reference/errors";
+
 import { known } from "./facts.mjs";
 import { findings } from "./lint.mjs";
 import { parse, parsedSkill, sources } from "./parser.mjs";
 import { played } from "./posthouse.mjs";
-
-/** Findings stop a compilation by this class of the reference, which holds them. */
-async function lintFailure(errors) {
-  const { LintFailureError } = await import("skillscript-runtime/errors");
-  return new LintFailureError(errors, "compile");
-}
 
 /** The inputs, with what the caller's function knows about `# Requires:` lines. */
 async function inputsOf(source, { inputs = {}, requireResolver }) {
@@ -36,7 +33,7 @@ export async function compile(source, options = {}) {
   const of = (severity) => list.filter((finding) => finding.severity === severity);
   if (found.compile.ok !== true) {
     const { class: name, message } = found.compile.error;
-    if (name === "LintFailureError") throw await lintFailure(of("error"));
+    if (name === "LintFailureError") throw new LintFailureError(of("error"), "compile");
     throw Object.assign(new Error(message), { name });
   }
   const { prepared, provenance, rendered, resolved_variables, target_order, outputs } = found.compile;

@@ -14,7 +14,7 @@ function classes(options) {
 }
 
 function capabilities(options) {
-  return classes(options)?.flatMap((one) => {
+  return classes(options)?.filter((one) => one.staticCapabilities !== undefined).flatMap((one) => {
     const { connector_type, features } = one.staticCapabilities();
     return Object.entries(features).filter(([, has]) => has === true).map(([flag]) => `${connector_type}.${flag}`);
   });
@@ -76,10 +76,13 @@ async function models({ registry, localModelAliases, localModelsAvailable }) {
 }
 
 async function storedSkills(store) {
-  const stored = {};
-  const listed = store.query === undefined ? [] : await store.query();
-  for (const { name } of listed) stored[name] = (await store.load(name)).source;
-  return stored;
+  const [stored, counts] = [{}, {}];
+  for (const { name } of await store.query()) {
+    counts[name] = (counts[name] ?? 0) + 1;
+    // Some stores of tests only list.
+    stored[name] = (await store.load?.(name))?.source ?? `# Skill: ${name}\n`;
+  }
+  return { stored, same_name: Math.max(1, ...Object.values(counts)) };
 }
 
 /** The options of a case and its stored skills, from the options of `lint` or `compile`. */
@@ -96,9 +99,8 @@ export async function known(options = {}) {
     list_tools: options.bareArrayReturnTools ?? [],
     unknown_connector_classes: wrongClasses,
   };
-  const hasStore = options.skillStore !== undefined;
-  return {
-    options: { lint_facts: JSON.parse(JSON.stringify(facts)), ...(hasStore ? {} : { lint_no_store: true }) },
-    stored: hasStore ? await storedSkills(options.skillStore) : {},
-  };
+  const lint_facts = JSON.parse(JSON.stringify(facts));
+  if (options.skillStore === undefined) return { options: { lint_facts, lint_no_store: true }, stored: {} };
+  const { stored, same_name } = await storedSkills(options.skillStore);
+  return { options: { lint_facts, same_name }, stored };
 }

@@ -1,6 +1,10 @@
 // The filters of the reference, answered by Posthouse: a program reads the value from a file and filters it.
 
-import { played } from "./posthouse.mjs";
+import { spawnSync } from "node:child_process";
+
+import { inside, played } from "./posthouse.mjs";
+
+export const parseFilterChain = inside("parseFilterChain");
 
 export function applyFilter(value, filter, argument) {
   const call = argument === undefined ? filter : `${filter}:"${argument}"`;
@@ -17,3 +21,12 @@ export function applyFilter(value, filter, argument) {
   if (run.errors.length > 0) throw new Error(run.errors[0].message);
   return run.transcript[0].slice("Reason: ".length);
 }
+
+/** The filters of the language reference that Posthouse prints. */
+function listedFilters() {
+  const { stdout } = spawnSync(process.env.POSTHOUSE_BIN ?? "posthouse", ["skill", "reference"], { encoding: "utf8" });
+  const section = /^## References and filters$([\s\S]*?)^## /m.exec(stdout)[1];
+  return [...section.matchAll(/^- `([a-z]+)/gm)].map(([, name]) => name);
+}
+
+export const KNOWN_FILTERS = listedFilters();

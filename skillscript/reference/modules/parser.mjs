@@ -1,6 +1,6 @@
 // The parser of the reference, answered by Posthouse: the same function, and the same fields in its result.
 
-import { played } from "./posthouse.mjs";
+import { inside, played } from "./posthouse.mjs";
 
 /** What a skill has whose text does not set the field. */
 const EMPTY = {
@@ -56,3 +56,14 @@ export function parse(source) {
 export function processSetValue(raw) {
   return parse(`go:\n    $set X = ${raw}\ndefault: go\n`).targets.get("go").ops[0].setValue;
 }
+
+export function interpretDoubleQuotedEscapes(text) {
+  return processSetValue(`"${text}"`);
+}
+
+export function dedentTripleQuoteBody(body) {
+  return processSetValue(`"""${body}"""`);
+}
+
+export const tokenizeKeywordArgs = inside("tokenizeKeywordArgs");
+export const extractSkillFromMarkdown = inside("extractSkillFromMarkdown");

@@ -49,7 +49,8 @@ fn store(case: &Value, tree: &SkillTree) -> StoreFacts {
         };
         (name.clone(), facts)
     });
-    StoreFacts { skills: facts.collect::<HashMap<_, _>>(), same_name: 1 }
+    let same_name = case["options"]["same_name"].as_u64().and_then(|count| usize::try_from(count).ok());
+    StoreFacts { skills: facts.collect::<HashMap<_, _>>(), same_name: same_name.unwrap_or(1) }
 }
 
 fn connectors(options: &Value) -> BTreeMap<String, ConnectorFacts> {
