@@ -231,14 +231,19 @@ fn compiled(skill: &PreparedSkill, format: RenderFormat, case: &Value) -> Result
     let variables = SkillValue::from(variables.collect::<SkillObject>()).json();
     let inlined: Vec<&str> = skill.inlined.iter().map(|inlined| inlined.name.as_str()).collect();
     let stored = skill.tree.header.name.as_deref().and_then(|name| case["stored_skills"][name].as_str());
+    let provenance = Provenance::of(skill, stored, START.to_owned());
+    let mut rendered = render_skill(skill, format)?;
+    if case["options"]["inline_provenance"] == true {
+        rendered.push_str(&provenance.as_appendix());
+    }
     Ok(json!({
         "ok": true,
         "prepared": parsed_form(&skill.tree),
-        "provenance": Provenance::of(skill, stored, START.to_owned()),
+        "provenance": provenance,
         "target_order": skill.target_names().collect::<Vec<_>>(),
         "resolved_variables": serde_json::from_str::<Value>(&variables).unwrap_or_default(),
         "outputs": resolved_outputs(skill)?,
-        "rendered": render_skill(skill, format)?,
+        "rendered": rendered,
         "data_skills_inlined": inlined,
     }))
 }

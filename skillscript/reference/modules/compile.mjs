@@ -27,6 +27,7 @@ export async function compile(source, options = {}) {
     format,
     compile_only: true,
     skip_lint: skipLintPreflight === true,
+    inline_provenance: options.inlineProvenance === true,
   };
   const found = played(source, asked, { stored_skills: stored });
   const list = skipLintPreflight === true ? [] : findings(found.lint);

@@ -29,12 +29,30 @@ const EMPTY = {
   parseErrors: [],
 };
 
+/**
+ * Tests tell kinds of parse errors apart by words in their texts. Posthouse names the kind, and its own words follow.
+ * Malformed and legacy operations are named by the first word in backquotes.
+ */
+const KINDS = {
+  "unsupported-condition": () => "Unsupported condition",
+  "single-equals": () => "`=` is not valid in a condition",
+  "malformed-op": (named) => `Malformed ${named}`,
+  "malformed-call": () => "Malformed function-call",
+  "malformed-block": (named) => `Malformed ${named}`,
+  "legacy-op": (named) => `Legacy ${named}`,
+};
+
+function parseError(message, kind) {
+  const named = /`[^`]*`/.exec(message)?.[0];
+  return KINDS[kind] === undefined ? message : `${KINDS[kind](named)}: ${message}`;
+}
+
 /** The texts of target lists, for functions that get such a list alone. */
 export const sources = new WeakMap();
 
 /** The result of the reference's parser, from the form of the vectors. */
 export function parsedSkill(form, source) {
-  const { targets = [], ...fields } = form;
+  const { targets = [], parseErrors = [], parseErrorKinds = [], ...fields } = form;
   // The vectors leave out what is false.
   if (/^#\s*autonomous\s*:\s*false\s*$/im.test(source) && fields.autonomous === undefined) fields.autonomous = false;
   const parsed = { ...structuredClone(EMPTY), ...fields };
@@ -43,6 +61,7 @@ export function parsedSkill(form, source) {
     ...(value === undefined || value === null ? {} : { default: value }),
     required: required === true,
   }));
+  parsed.parseErrors = parseErrors.map((message, index) => parseError(message, parseErrorKinds[index]));
   parsed.targets = new Map(targets.map((target) => [target.name, target]));
   sources.set(parsed.targets, source);
   return parsed;

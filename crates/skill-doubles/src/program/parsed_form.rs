@@ -15,7 +15,8 @@ pub fn parsed_form(tree: &SkillTree) -> Value {
         tree_form(tree),
         json!({
             "templateAmbiguousLines": tree.ambiguous_template_lines,
-            "parseErrors": tree.errors.iter().map(|error| error.message.as_str()).collect::<Vec<_>>(),
+            "parseErrorKinds": tree.errors.iter().map(|error| error.kind).collect::<Vec<_>>(),
+        "parseErrors": tree.errors.iter().map(|error| error.message.as_str()).collect::<Vec<_>>(),
         }),
     ];
     if let Some(form) = form.as_object_mut() {
