@@ -172,11 +172,12 @@ fn results_of_skills(check: &mut Check<'_>) {
     }
 }
 
-/// The name that `${R.NAME}` or `${R.final_vars.NAME}` takes from a result.
+/// The name that `${R.NAME}` or `${R.final_vars.NAME}` takes from a result. A number is no name.
 fn returned_field(reference: &Reference) -> Option<&str> {
-    match reference.steps() {
-        [first, field, ..] if &**first == "final_vars" => Some(field),
-        [field, ..] if !RESULT_FIELDS.contains(&&**field) => Some(field),
-        _ => None,
-    }
+    let field = match reference.steps() {
+        [first, field, ..] if &**first == "final_vars" => field,
+        [field, ..] if !RESULT_FIELDS.contains(&&**field) => field,
+        _ => return None,
+    };
+    (!field.starts_with(|c: char| c.is_ascii_digit())).then_some(field)
 }
