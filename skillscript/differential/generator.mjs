@@ -3,6 +3,8 @@
 // The programs mostly pass lint, so that most of them run. They never wait, because the clocks of the two environments
 // differ, and never loop over `$(LIST)` while they append to it, because that does not end in the reference.
 
+import { mutant } from "./mutants.mjs";
+
 /** Numbers from a seed (mulberry32). */
 export function random(seed) {
   let state = seed >>> 0;
@@ -34,7 +36,6 @@ const STORED = {
 class Writer {
   constructor(next) {
     this.next = next;
-    this.used = new Set();
     this.lists = ["L0"];
     this.texts = ["V0", "V1", "A", "B"];
     this.values = ["V0", "V1", "A", "B", "L0"];
@@ -46,11 +47,12 @@ class Writer {
   }
 
   one(list) {
-    return list[Math.floor(this.next() * list.length)];
+    return list[this.at(list)];
   }
 
-  feature(name) {
-    this.used.add(name);
+  /** A place in a list. */
+  at(list) {
+    return Math.floor(this.next() * list.length);
   }
 
   /** A name for a new variable, or one that is in use. */
@@ -127,6 +129,51 @@ class Writer {
     return `${this.one(["a", "b", "value", "q"])}=${value}`;
   }
 
+  shell() {
+    return [this.one([
+      () => `shell(command="echo ${this.plainText()}")`,
+      () => `shell(command="printf 'a b'")`,
+      () => `shell(argv=["printf", "%s-%s", "${this.one(["x", "${V0}"])}", "two words"])`,
+      () => `shell(command="${this.one(["false", "curl x", "cat @FSROOT@/in.txt", "cat @FSROOT@/none"])}")`,
+      () => `shell(command="echo \${V0|shell} | wc -c", unsafe=true)`,
+    ])() + this.trailer()];
+  }
+
+  file() {
+    return [this.one([
+      () => `file_read(path="@FSROOT@/${this.one(["in.txt", "none.txt", "../x", "sub/data.json"])}")${this.trailer()}`,
+      () => `file_write(path="@FSROOT@/out/${this.one(["a.txt", "b-${A}.txt"])}", content="${this.plainText()}"${this.chance(0.8) ? ', approved="yes"' : ""})`,
+    ])()];
+  }
+
+  secret() {
+    return [this.one([
+      () => `$ tools.echo a="Bearer {{secret.KEY}}" b=1${this.trailer()}`,
+      () => `shell(argv=["printf", "{{secret.KEY}}"])${this.trailer()}`,
+      () => `shell(command="echo {{secret.GONE}}")${this.trailer()}`,
+    ])()];
+  }
+
+  agent() {
+    const message = this.chance(0.8) ? `, message="${this.plainText()}"` : "";
+    const connectors = this.chance(0.2) ? `, connectors=["${this.one(["beta", "primary", "ghost"])}"]` : "";
+    return [`notify(agent="${this.one(["desk", "lamp", "scout", "nobody", "desk@pane"])}"${message}${connectors})${this.trailer(0.6)}`];
+  }
+
+  composition() {
+    return [this.one([
+      () => `execute_skill(name="greeter", WHO="${this.one(["Ada", "${V0}", "${L0}"])}")${this.trailer(0.9)}`,
+      () => `$ execute_skill skill_name="${this.one(["greeter", "failing", "needy", "draft", "missing"])}" WHO="x"${this.trailer(0.9)}`,
+      () => `$ execute_skill skill_name="greeter" inputs={"WHO": "\${A}"}${this.trailer(0.9)}`,
+      () => `inline(skill="rules")${this.chance(0.4) ? ` -> ${this.bound()}` : ""}`,
+    ])()];
+  }
+
+  /** One operation of each kind that leaves the skill: a command, a file, a secret, an agent, another skill. */
+  effects() {
+    return [...this.shell(), ...this.file(), ...this.secret(), ...this.agent(), ...this.composition()];
+  }
+
   /** The lines of one operation, without indentation. */
   operation(depth) {
     const block = (lines) => lines.map((line) => `    ${line}`);
@@ -147,46 +194,11 @@ class Writer {
       }],
       [2, () => [`$ json_parse ${this.chance(0.7) ? this.one(JSONS) : this.reference()}${this.trailer(0.9)}`]],
       [1, () => [`$ llm prompt="${this.plainText()}" maxTokens=9${this.trailer()}`]],
-      [2, () => {
-        this.feature("shell");
-        return [this.one([
-          () => `shell(command="echo ${this.plainText()}")`,
-          () => `shell(command="printf 'a b'")`,
-          () => `shell(argv=["printf", "%s-%s", "${this.one(["x", "${V0}"])}", "two words"])`,
-          () => `shell(command="${this.one(["false", "curl x", "cat @FSROOT@/in.txt", "cat @FSROOT@/none"])}")`,
-          () => `shell(command="echo \${V0|shell} | wc -c", unsafe=true)`,
-        ])() + this.trailer()];
-      }],
-      [2, () => {
-        this.feature("files");
-        return [this.one([
-          () => `file_read(path="@FSROOT@/${this.one(["in.txt", "none.txt", "../x", "sub/data.json"])}")${this.trailer()}`,
-          () => `file_write(path="@FSROOT@/out/${this.one(["a.txt", "b-${A}.txt"])}", content="${this.plainText()}"${this.chance(0.8) ? ', approved="yes"' : ""})`,
-        ])()];
-      }],
-      [1.5, () => {
-        this.feature("secrets");
-        return [this.one([
-          () => `$ tools.echo a="Bearer {{secret.KEY}}" b=1${this.trailer()}`,
-          () => `shell(argv=["printf", "{{secret.KEY}}"])${this.trailer()}`,
-          () => `shell(command="echo {{secret.GONE}}")${this.trailer()}`,
-        ])()];
-      }],
-      [2, () => {
-        this.feature("agents");
-        const message = this.chance(0.8) ? `, message="${this.plainText()}"` : "";
-        const connectors = this.chance(0.2) ? `, connectors=["${this.one(["beta", "primary", "ghost"])}"]` : "";
-        return [`notify(agent="${this.one(["desk", "lamp", "scout", "nobody", "desk@pane"])}"${message}${connectors})${this.trailer(0.6)}`];
-      }],
-      [2, () => {
-        this.feature("composition");
-        return [this.one([
-          () => `execute_skill(name="greeter", WHO="${this.one(["Ada", "${V0}", "${L0}"])}")${this.trailer(0.9)}`,
-          () => `$ execute_skill skill_name="${this.one(["greeter", "failing", "needy", "draft", "missing"])}" WHO="x"${this.trailer(0.9)}`,
-          () => `$ execute_skill skill_name="greeter" inputs={"WHO": "\${A}"}${this.trailer(0.9)}`,
-          () => `inline(skill="rules")${this.chance(0.4) ? ` -> ${this.bound()}` : ""}`,
-        ])()];
-      }],
+      [2, () => this.shell()],
+      [2, () => this.file()],
+      [1.5, () => this.secret()],
+      [2, () => this.agent()],
+      [2, () => this.composition()],
     ];
     if (depth < 2) {
       kinds.push(
@@ -225,7 +237,8 @@ class Writer {
         // Lint wants lists to be set in the target that appends to them.
         body.push("    $set V1 = \"\"", "    $set L0 = [c]");
       }
-      body.push(...this.block(0).map((line) => `    ${line}`));
+      const effects = target === targets - 1 && this.chance(0.15) ? this.effects() : [];
+      body.push(...[...effects, ...this.block(0)].map((line) => `    ${line}`));
       if (this.chance(0.35)) body.push("else:", ...this.block(1).map((line) => `    ${line}`));
     }
     body.push(`default: t${targets - 1}`);
@@ -237,10 +250,24 @@ class Writer {
   }
 }
 
-/** One program in the format of vectors/skills, and the features that occur in it. */
-export function program(seed) {
-  const next = random(seed);
-  const writer = new Writer(next);
+/** What a program does, by its text. */
+export const FEATURES = {
+  shell: /\bshell\(/,
+  files: /\bfile_(read|write)\(/,
+  secrets: /\{\{ *secret\./,
+  agents: /\bnotify\(|# Output:.*\b(agent|template):/,
+  composition: /\b(execute_skill|inline)\b/,
+};
+
+/** One program in the format of vectors/skills: a new one, or every second time a changed copy of a recorded one. */
+export function program(seed, vectors) {
+  const writer = new Writer(random(seed));
+  const made = seed % 2 === 0 ? mutant(vectors, seed / 2 - 1, writer, STORED) : generated(seed, writer);
+  const features = Object.keys(FEATURES).filter((name) => FEATURES[name].test(made.source));
+  return { case: made, features };
+}
+
+function generated(seed, writer) {
   const source = writer.skill();
   const options = { dump_files: true, secrets: { KEY: "s3cret" }, unsafe: true };
   if (writer.chance(0.3)) options.inputs = { A: writer.one(["given", "", "[1, 2]", 7, ["j", "k"]]) };
@@ -248,5 +275,5 @@ export function program(seed) {
   if (writer.chance(0.1)) options.format = "prose";
   if (writer.chance(0.2)) options.agent_id = "owner-1";
   const files = { "in.txt": "first\nsecond\n", "sub/data.json": '{"k": [1, 2]}' };
-  return { case: { id: `seed-${seed}`, source, options, files, stored_skills: STORED }, features: [...writer.used] };
+  return { id: `seed-${seed}`, source, options, files, stored_skills: STORED };
 }

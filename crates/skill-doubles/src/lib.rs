@@ -25,6 +25,7 @@ pub use agents::{AgentDouble, AgentFlags, AgentsPlayed};
 pub use data_shelf::DataShelf;
 pub use hand_clock::{HandClock, drive};
 pub use program::compare::path_differences;
+pub use program::parsed_form::tree_form;
 pub use program::{CaseFault, PlayedProgram, ProgramCase, TestKeys};
 pub use skill_shelf::SkillShelf;
 pub use standard_host::{StandardHost, StandardSettings};

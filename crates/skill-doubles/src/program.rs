@@ -6,6 +6,7 @@
 mod case_options;
 pub mod compare;
 mod lint_facts;
+pub mod parsed_form;
 mod record;
 
 use std::fs;
@@ -14,16 +15,20 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use parsed_form::parsed_form;
 use serde_json::{Value, json};
 use skill::check::{Severity, check};
 use skill::tree::SkillTree;
 use skill::{
-    ApprovalPublicKey, ApprovalSigningKey, PreparedSkill, RenderFormat, RunError, SkillObject, SkillValue,
-    render_skill, resolved_outputs, run_skill,
+    ApprovalPublicKey, ApprovalSigningKey, PreparedSkill, Provenance, RenderFormat, RunError, SkillObject,
+    SkillValue, render_skill, resolved_outputs, run_skill,
 };
 
 use crate::hand_clock::drive;
 use crate::standard_host::StandardHost;
+
+/// The time at which every case begins, as `HandClock` has it.
+const START: &str = "2026-01-01T00:00:00.000Z";
 
 /// The keys of cases that sign skills.
 pub struct TestKeys {
@@ -57,7 +62,9 @@ pub struct ProgramCase<'v> {
 
 /// What a case left: the parts of `expect` that it has.
 pub struct PlayedProgram {
-    /// Findings as `{rule, severity, block?}`.
+    /// The parsed skill.
+    pub parse: Value,
+    /// Findings as `{rule, severity, block?}`, with their messages and remedies.
     pub lint: Value,
     /// The result of compiling, or its error.
     pub compile: Value,
@@ -85,22 +92,26 @@ impl<'v> ProgramCase<'v> {
         let source = self.source(&case)?;
         let host = case_options::host(&case, &root, self.keys)?;
         let tree = Arc::new(SkillTree::parse(&source));
-        let lint = lint(&case, &tree);
+        let parse = parsed_form(&tree);
+        let lint = lint(&case, &tree)?;
         if options["parse_only"] == true {
-            return Ok(PlayedProgram { lint, compile: Value::Null, run: Value::Null });
+            return Ok(PlayedProgram { parse, lint, compile: Value::Null, run: Value::Null });
         }
-        let unsure = ["shell-binary-not-allowed", "unsafe-shell-disabled"];
+        // The command line and the tools compile without these facts.
+        let unsure: &[&str] = match options["lint_facts"].is_object() {
+            true => &[],
+            false => &["shell-binary-not-allowed", "unsafe-shell-disabled"],
+        };
         let errors = lint.as_array().into_iter().flatten().filter(|finding| {
-            // The command line and the tools compile without these facts.
             finding["severity"] == "error" && !unsure.iter().any(|rule| finding["rule"] == *rule)
         });
         let rules: Vec<&Value> = errors.map(|finding| &finding["rule"]).collect();
         if !rules.is_empty() && options["skip_lint"] != true {
             let compile = json!({"ok": false, "error": {"class": "LintFailureError", "rules": rules}});
-            return Ok(PlayedProgram { lint, compile, run: Value::Null });
+            return Ok(PlayedProgram { parse, lint, compile, run: Value::Null });
         }
         let (compile, run) = run(&host, &tree, &case, &source, &root)?;
-        Ok(PlayedProgram { lint, compile, run })
+        Ok(PlayedProgram { parse, lint, compile, run })
     }
 
     fn source(&self, case: &Value) -> Result<String, CaseFault> {
@@ -159,16 +170,19 @@ fn write_files(case: &Value, root: &Path) -> Result<(), CaseFault> {
     Ok(())
 }
 
-fn lint(case: &Value, tree: &SkillTree) -> Value {
-    let findings = check(tree, &lint_facts::context(case, tree)).into_iter();
+fn lint(case: &Value, tree: &SkillTree) -> Result<Value, CaseFault> {
+    let findings = check(tree, &lint_facts::context(case, tree)?).into_iter();
     let findings = findings.map(|finding| {
-        let mut form = json!({"rule": finding.rule, "severity": severity(finding.severity)});
+        let mut form = json!({
+            "rule": finding.rule, "severity": severity(finding.severity),
+            "message": finding.message, "remedy": finding.remedy,
+        });
         if let Some(block) = finding.block {
             form["block"] = block.into();
         }
         form
     });
-    findings.collect()
+    Ok(findings.collect())
 }
 
 fn severity(severity: Severity) -> String {
@@ -193,7 +207,10 @@ fn run(
             Ok(skill) => skill,
             Err(error) => return (failed(&error), Value::Null),
         };
-        let compile = compiled(&skill, format).unwrap_or_else(|error| failed(&error));
+        let compile = compiled(&skill, format, case).unwrap_or_else(|error| failed(&error));
+        if options["compile_only"] == true {
+            return (compile, Value::Null);
+        }
         let run = match run_skill(host, &skill, &context).await {
             Ok(outcome) => record::displaced(&record::outcome(host, &outcome, root, options), root),
             Err(error) => json!({"threw": {"class": error.class.name(), "message": error.message}}),
@@ -209,16 +226,24 @@ fn failed(error: &RunError) -> Value {
     json!({"ok": false, "error": {"class": error.class.name(), "message": error.message}})
 }
 
-fn compiled(skill: &PreparedSkill, format: RenderFormat) -> Result<Value, RunError> {
+fn compiled(skill: &PreparedSkill, format: RenderFormat, case: &Value) -> Result<Value, RunError> {
     let variables = skill.variables.iter().map(|(name, value)| (&**name, value.clone()));
     let variables = SkillValue::from(variables.collect::<SkillObject>()).json();
     let inlined: Vec<&str> = skill.inlined.iter().map(|inlined| inlined.name.as_str()).collect();
+    let stored = skill.tree.header.name.as_deref().and_then(|name| case["stored_skills"][name].as_str());
+    let provenance = Provenance::of(skill, stored, START.to_owned());
+    let mut rendered = render_skill(skill, format)?;
+    if case["options"]["inline_provenance"] == true {
+        rendered.push_str(&provenance.as_appendix());
+    }
     Ok(json!({
         "ok": true,
+        "prepared": parsed_form(&skill.tree),
+        "provenance": provenance,
         "target_order": skill.target_names().collect::<Vec<_>>(),
         "resolved_variables": serde_json::from_str::<Value>(&variables).unwrap_or_default(),
         "outputs": resolved_outputs(skill)?,
-        "rendered": render_skill(skill, format)?,
+        "rendered": rendered,
         "data_skills_inlined": inlined,
     }))
 }

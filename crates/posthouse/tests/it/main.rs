@@ -25,6 +25,7 @@ mod doors;
 mod feishu;
 mod fire_tokens;
 mod fuzz;
+mod guide_write_a_skill;
 mod issuer_tokens;
 mod key_permissions;
 mod matrix;

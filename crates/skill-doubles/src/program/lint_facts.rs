@@ -2,19 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Deserialize;
 use serde_json::Value;
 use skill::check::{
     CheckContext, ConnectorFacts, StoreFacts, StoredSkillFacts, ToolSchema, skills_to_look_up,
 };
 use skill::tree::SkillTree;
 
+use super::CaseFault;
 use super::case_options::{PROGRAMS, texts};
 
-/// The standard environment, changed by the options of a case.
-pub fn context(case: &Value, tree: &SkillTree) -> CheckContext {
+/// The facts that a case gives, or those of the standard environment, changed by the options of the case.
+pub fn context(case: &Value, tree: &SkillTree) -> Result<CheckContext, CaseFault> {
     let options = &case["options"];
-    CheckContext {
-        store: (options["lint_no_store"] != true).then(|| store(case, tree)),
+    let store = (options["lint_no_store"] != true).then(|| store(case, tree));
+    if options["lint_facts"].is_object() {
+        let given = CheckContext::deserialize(&options["lint_facts"]);
+        return given
+            .map(|given| CheckContext { store, ..given })
+            .map_err(|_| CaseFault::BadOption("lint_facts"));
+    }
+    Ok(CheckContext {
+        store,
         connectors: Some(connectors(options)),
         has_agent_connectors: Some(
             options["agents"] != "none" && options["agents"] != Value::Array(Vec::new()),
@@ -24,7 +33,7 @@ pub fn context(case: &Value, tree: &SkillTree) -> CheckContext {
         shell_programs: (options["lint_shell"] != false).then(|| shell_programs(options)).flatten(),
         allows_unsafe_shell: options["lint_unsafe"].as_bool(),
         ..CheckContext::default()
-    }
+    })
 }
 
 fn store(case: &Value, tree: &SkillTree) -> StoreFacts {
@@ -40,7 +49,8 @@ fn store(case: &Value, tree: &SkillTree) -> StoreFacts {
         };
         (name.clone(), facts)
     });
-    StoreFacts { skills: facts.collect::<HashMap<_, _>>(), same_name: 1 }
+    let same_name = case["options"]["same_name"].as_u64().and_then(|count| usize::try_from(count).ok());
+    StoreFacts { skills: facts.collect::<HashMap<_, _>>(), same_name: same_name.unwrap_or(1) }
 }
 
 fn connectors(options: &Value) -> BTreeMap<String, ConnectorFacts> {

@@ -126,7 +126,11 @@ fn qualified_call<'t>(
     let is_allowed =
         connector.allowed_tools.as_ref().is_none_or(|tools| tools.iter().any(|known| known == tool));
     if !is_allowed && is_new("disallowed-tool", "") {
-        let message = format!("tool '{tool}' is not allowed for connector '{name}'");
+        let allowed = match connector.allowed_tools.as_deref() {
+            None | Some([]) => "no tool is".to_owned(),
+            Some(tools) => format!("allowed are {}", tools.join(", ")),
+        };
+        let message = format!("tool '{tool}' is not allowed for connector '{name}'; {allowed}");
         check.report("disallowed-tool", found.place(), message);
     }
     let schema = connector.schemas.get(tool);

@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Deserialize;
+
 use crate::status::Status;
 
 /// What the caller knows. The default knows nothing, so only rules about the text itself apply.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CheckContext {
     /// Stored skills. `None` if there is no store.
+    #[serde(skip)]
     pub store: Option<StoreFacts>,
     /// Tool connectors by name.
     pub connectors: Option<BTreeMap<String, ConnectorFacts>>,
@@ -30,7 +34,8 @@ pub struct CheckContext {
 }
 
 /// A tool connector.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ConnectorFacts {
     /// The only tools that may be called.
     pub allowed_tools: Option<Vec<String>>,
@@ -41,7 +46,8 @@ pub struct ConnectorFacts {
 }
 
 /// The arguments of a tool.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ToolSchema {
     /// Names of arguments. `None` if the schema does not list them.
     pub arguments: Option<Vec<String>>,

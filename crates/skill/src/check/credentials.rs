@@ -42,7 +42,7 @@ pub fn check(check: &mut Check<'_>) {
         if var.default.as_deref().is_some_and(looks_like_credential) {
             found.push((
                 FindingPlace::SKILL,
-                format!("the default of '{}' looks like a credential", var.name),
+                format!("the default of `# Vars: {}` looks like a credential", var.name),
             ));
         }
     }

@@ -83,7 +83,11 @@ fn unsigned_lines(source: &str) -> Vec<SourceRange> {
 fn vars(check: &mut Check<'_>) {
     for var in &check.tree.header.vars {
         if var.name.contains(is_blank) {
-            let message = format!("'{}' holds blanks; separate variables with commas", var.name);
+            let message = format!(
+                "'{}' holds blanks; separate variables with commas: {}",
+                var.name,
+                var.name.split(is_blank).filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
+            );
             check.report("space-separated-vars", FindingPlace::SKILL, message);
         }
         let unquoted = var.default.as_deref().map(|default| QUOTED.replace_all(default, "\"\""));
@@ -114,12 +118,14 @@ fn outputs(check: &mut Check<'_>) {
     }
     for output in to_agents {
         let target = output.target.as_deref().unwrap_or_default();
+        let kind = if output.kind == OutputKind::Agent { "agent" } else { "template" };
+        let declared = format!("{kind}: {target}");
         if !emits && tree.template.is_none() {
-            let message = format!("nothing is emitted for '{target}', so the delivery is empty");
+            let message = format!("nothing is emitted for `# Output: {declared}`, so the delivery is empty");
             check.report("output-agent-target-no-emit", FindingPlace::SKILL, message);
         }
         if check.context.has_agent_connectors == Some(false) {
-            let message = format!("no connector can deliver to '{target}'");
+            let message = format!("no connector can deliver `# Output: {declared}`");
             check.report("output-agent-target-no-connector", FindingPlace::SKILL, message);
         }
         if target.contains('@') {

@@ -166,7 +166,7 @@ fn unquoted(check: &mut Check<'_>, commands: &[ShellUse<'_>]) {
             let root = name.split('.').next().unwrap_or(name);
             let may_split = origins.get(root).is_some_and(|origin| origin.may_have_blanks());
             if may_split && seen.insert((&command.target.name, name.to_owned())) {
-                let message = format!("the value of '{name}' is split at blanks");
+                let message = format!("the value of '{name}' is split at whitespace");
                 check.report("unquoted-substitution-in-kwarg-value", command.place(), message);
             }
         }

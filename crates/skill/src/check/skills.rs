@@ -117,9 +117,13 @@ pub fn check(check: &mut Check<'_>) {
 /// Without a store nothing can be inlined. One finding is enough.
 fn inlines_without_store(check: &mut Check<'_>) {
     for target in &check.tree.targets {
-        let inline = target.ops.iter().find(|op| matches!(op.kind, OpKind::Inline(_)));
-        if let Some(op) = inline {
-            let message = "a skill is inlined, but there is no store to take it from".to_owned();
+        let inline = target.ops.iter().find_map(|op| match &op.kind {
+            OpKind::Inline(inline) => Some((op, inline)),
+            _ => None,
+        });
+        if let Some((op, inline)) = inline {
+            let message =
+                format!("skill '{}' is inlined, but there is no store to take it from", inline.skill);
             return check.report(
                 "missing-skillstore-for-data-ref",
                 FindingPlace::op(&target.name, op),
@@ -149,7 +153,11 @@ fn results_of_skills(check: &mut Check<'_>) {
                 let Some(stored) = store.skills.get(*skill) else { continue };
                 let mut is_new = || seen.insert((&target.name, reference.form as u8, reference.name.clone()));
                 if !stored.returns.iter().any(|name| name == field) && is_new() {
-                    let message = format!("skill '{skill}' does not return '{field}'");
+                    let returns = match stored.returns.as_slice() {
+                        [] => "nothing: it has no `# Returns:` line".to_owned(),
+                        names => names.join(", "),
+                    };
+                    let message = format!("skill '{skill}' does not return '{field}'; it returns {returns}");
                     found.push((
                         "unexported-final-var-access",
                         FindingPlace::op(&target.name, op).at(place),
@@ -164,11 +172,12 @@ fn results_of_skills(check: &mut Check<'_>) {
     }
 }
 
-/// The name that `${R.NAME}` or `${R.final_vars.NAME}` takes from a result.
+/// The name that `${R.NAME}` or `${R.final_vars.NAME}` takes from a result. A number is no name.
 fn returned_field(reference: &Reference) -> Option<&str> {
-    match reference.steps() {
-        [first, field, ..] if &**first == "final_vars" => Some(field),
-        [field, ..] if !RESULT_FIELDS.contains(&&**field) => Some(field),
-        _ => None,
-    }
+    let field = match reference.steps() {
+        [first, field, ..] if &**first == "final_vars" => field,
+        [field, ..] if !RESULT_FIELDS.contains(&&**field) => field,
+        _ => return None,
+    };
+    (!field.starts_with(|c: char| c.is_ascii_digit())).then_some(field)
 }

@@ -214,3 +214,19 @@ fn a_line_that_a_signature_leaves_out_is_reported_outside_the_header() {
     let fine = "# Tags: a\n# Status: Draft\ngo:\n    emit(text=\"a # Tags: b\")\ndefault: go\n";
     assert_eq!(rules_of(fine, &CheckContext::default()), [""; 0]);
 }
+
+#[test]
+fn a_field_of_a_skill_that_is_a_number_is_no_variable() {
+    let child = StoredSkillFacts { returns: vec!["K".to_owned()], ..StoredSkillFacts::default() };
+    let store = StoreFacts { skills: [("child".to_owned(), child)].into(), same_name: 1 };
+    let context = CheckContext { store: Some(store), ..CheckContext::default() };
+    let is_reported = |reference: &str| {
+        let call = "    execute_skill(name=\"child\") -> R\n";
+        let body = format!("# Status: Approved\ngo:\n{call}    emit(text='{reference}')\ndefault: go\n");
+        rules_of(&body, &context).contains(&"unexported-final-var-access")
+    };
+    for fine in ["${R.K}", "${R.0}", "${R.final_vars.0}", "${R.outputs.text}"] {
+        assert!(!is_reported(fine), "{fine}");
+    }
+    assert!(is_reported("${R.OTHER}"));
+}

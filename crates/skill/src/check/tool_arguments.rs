@@ -66,7 +66,12 @@ fn models<'t>(check: &mut Check<'_>, found: &Dispatched<'t>, seen: &mut SeenArgu
         && !known.contains(text)
         && seen.insert(("unknown-llm-model", &found.target.name, text.to_owned()))
     {
-        let message = format!("no model has the name '{text}'");
+        let names: Vec<&str> = known.iter().map(String::as_str).collect();
+        let others = match names.as_slice() {
+            [] => "there are no models".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        };
+        let message = format!("no model has the name '{text}'; {others}");
         check.report("unknown-llm-model", found.place().at(Some(argument.range)), message);
     }
 }

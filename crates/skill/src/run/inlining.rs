@@ -131,7 +131,7 @@ impl<L: SkillLibrary + ?Sized> DataSkillReader<'_, L> {
                 if self.chain.contains(&name) {
                     self.chain.push(name);
                     return Err(RunError::plain(format!(
-                        "skills inline each other: {}",
+                        "cycle detected: skills inline each other: {}",
                         self.chain.join(" → ")
                     )));
                 }

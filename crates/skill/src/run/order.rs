@@ -39,7 +39,7 @@ pub fn target_order(tree: &SkillTree) -> Result<Vec<usize>, RunError> {
                 let circle = open.iter().skip_while(|(index, _)| *index != next);
                 let names: Vec<&str> = circle.map(|(index, _)| tree.targets[*index].name.as_str()).collect();
                 return Err(RunError::plain(format!(
-                    "targets need each other: {} → {dependency}",
+                    "dependency cycle: {} → {dependency}",
                     names.join(" → ")
                 )));
             }

@@ -2,8 +2,8 @@
 
 use skill::tree::SkillTree;
 use skill::{format_skill, status_of};
+use skill_doubles::tree_form;
 
-use crate::parse_vectors::tree_form;
 use crate::recorded::{programs, text};
 
 #[test]

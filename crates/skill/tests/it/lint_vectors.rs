@@ -63,3 +63,19 @@ fn vectors_the_rules_are_those_of_the_contract_and_our_own() {
         severities.iter().map(|(id, severity)| (*id, severity.as_str())).collect();
     assert_eq!(ours, recorded);
 }
+
+#[test]
+fn a_case_says_what_lint_knows() {
+    let source = "# Skill: buy\n# Status: Approved\ngo:\n    $ shop.pay -> R\ndefault: go\n";
+    let shop = json!({"allowed_tools": ["levels", "order"]});
+    let options = json!({"parse_only": true, "lint_facts": {"connectors": {"shop": shop}}});
+    let case = json!({"id": "facts", "source": source, "options": options});
+    let played = ProgramCase::new(&case, None).play().unwrap();
+    let errors = played.lint.as_array().unwrap().iter().filter(|finding| finding["severity"] == "error");
+    let messages: Vec<&str> = errors.map(|finding| text(finding, "message")).collect();
+    assert_eq!(messages, ["tool 'pay' is not allowed for connector 'shop'; allowed are levels, order"]);
+    assert_eq!(played.parse["targets"][0]["ops"][0]["mcpConnector"], "shop");
+
+    let unknown = json!({"id": "typo", "source": source, "options": {"lint_facts": {"tools": []}}});
+    assert!(ProgramCase::new(&unknown, None).play().is_err());
+}

@@ -101,7 +101,9 @@ impl CaseResult {
         let mut value =
             json!({ "id": self.id, "ok": self.differences.is_empty(), "differences": self.differences });
         if let (true, Some(played)) = (with_found, &self.played) {
-            value["found"] = json!({ "lint": played.lint, "compile": played.compile, "run": played.run });
+            value["found"] = json!({
+                "parse": played.parse, "lint": played.lint, "compile": played.compile, "run": played.run,
+            });
         }
         value
     }
