@@ -21,6 +21,7 @@ use skill::{ErrorClass, HostFault, RunMemory, SkillValue, ToolConnector, ToolReq
 use self::http_client::HttpToolClient;
 use self::settings::{HttpToolSettings, StdioToolSettings};
 use self::stdio_client::StdioToolClient;
+pub(super) use self::tool_answer::AnswerMemory;
 use super::connectors_file::{ConnectorClass, FileConnector};
 
 /// Largest message of a tool server. The answer inside it is limited by the executor.
