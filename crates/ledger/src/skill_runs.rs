@@ -139,6 +139,8 @@ pub trait SkillRuns: Send + Sync {
     /// Called at the start of the server. Runs that a crash interrupted wait again if they may be repeated and were not
     /// begun too often. All others end as interrupted. The result counts both.
     async fn take_over_runs(&self, now: Moment) -> Result<(usize, usize), Fault>;
+    /// The number of runs of all tenants that wait.
+    async fn queued_runs(&self) -> Result<u64, Fault>;
     async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<StoredRun>, Fault>;
     /// Newest first, before the run with this number, without records.
     async fn runs(

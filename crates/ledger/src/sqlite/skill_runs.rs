@@ -155,6 +155,15 @@ impl SkillRuns for Sqlite {
         .await
     }
 
+    async fn queued_runs(&self) -> Result<u64, Fault> {
+        self.read(|db| {
+            db.prepare_cached("SELECT count(*) FROM skill_runs WHERE state = 'queued'")?
+                .query_row([], |row| row.get::<_, u32>(0))
+                .map(u64::from)
+        })
+        .await
+    }
+
     async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<StoredRun>, Fault> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read(move |db| {

@@ -23,9 +23,20 @@ const STORE_HMAC: &str = "CANARY-of-a-signed-store";
 const OF_SKILLS: &str = "CANARY-of-the-skills";
 const OF_A_TOOL: &str = "CANARY-of-a-tool-server";
 const OF_A_MODEL: &str = "CANARY-of-a-model-server";
+/// Keys of tool servers in places of their own: the query of the URL, a member that nobody knows, an argument, and the
+/// environment of a child process.
+const IN_A_URL: &str = "CANARY-in-the-url-of-a-tool-server";
+const IN_A_MEMBER: &str = "CANARY-in-a-member-of-a-tool-server";
+const IN_AN_ARGUMENT: &str = "CANARY-in-an-argument-of-a-child";
+const IN_AN_ENVIRONMENT: &str = "CANARY-in-the-environment-of-a-child";
+/// A child process that answers every message with an error, in which it repeats its own secrets.
+const ECHOES: &str = "id=1; while read -r line; do \
+    printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-1,\"message\":\"refused %s %s\"}}\\n' $id $0 $KEY; done";
 /// A skill that sends its secret to a tool, asks the model, and writes to an agent.
 const KEYED: &str = "# Skill: keyed\n# Status: Approved\n# Requires: secret.KEY\ngo:\n    \
     $ svc.echo key=\"Bearer {{secret.KEY}}\" -> R (fallback: \"x\")\n    \
+    $ url.echo key=\"{{secret.KEY}}\" -> R (fallback: \"x\")\n    \
+    $ child.echo key=\"{{secret.KEY}}\" -> R (fallback: \"x\")\n    \
     $ llm prompt=\"hello\" -> M (fallback: \"x\")\n    \
     notify(agent=\"heron\", message=\"done\")\n    emit(text=\"${R} ${M}\")\n    \
     $ svc.echo key=\"{{secret.KEY}}\"\ndefault: go\n";
@@ -194,12 +205,21 @@ async fn runs_keyed_skill(
         "svc": { "class": "HttpMcpConnector", "config": {
             "endpoint": receiver.at("nonsense"), "headers": { "Authorization": format!("Bearer {OF_A_TOOL}") },
         }, "allowed_tools": ["echo"] },
+        "url": { "class": "HttpMcpConnector", "config": {
+            "endpoint": receiver.at(&format!("echoing?key={IN_A_URL}")), "token": IN_A_MEMBER,
+        } },
+        "child": { "class": "RemoteMcpConnector", "config": {
+            "command": "sh", "args": ["-c", ECHOES, IN_AN_ARGUMENT], "env": { "KEY": IN_AN_ENVIRONMENT },
+            "framing": "newline",
+        } },
         "substrate": { "local_model": { "type": "openai", "config": {
             "baseUrl": receiver.at("model"), "defaultModelTag": "m", "apiKey": OF_A_MODEL,
         } } },
     });
     let file = server.secret_file("connectors.json", &connectors.to_string());
-    prober.runs(server, &["run-settings", "change", "--tenant", "acme", "--connectors", &file], &[]);
+    let change =
+        ["run-settings", "change", "--tenant", "acme", "--child-processes", "true", "--connectors", &file];
+    prober.runs(server, &change, &[]);
     let headers = [("authorization", authorization)];
     let written = json!({ "source": KEYED }).to_string();
     let (status, body) = prober.asks("PUT", "/v1/skills/keyed", &headers, &written).await;
@@ -255,6 +275,7 @@ async fn no_secret_is_in_any_log_error_metric_file_backup_or_answer_of_skills_da
             ("POSTHOUSE_LOG__LEVEL", "trace"),
             ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
             ("POSTHOUSE_WORKSHOP__ROOTS", &roots),
+            ("POSTHOUSE_WORKSHOP__RUN_COMMANDS", "true"),
         ],
     );
     let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
@@ -298,6 +319,7 @@ async fn no_secret_is_in_any_log_error_metric_file_backup_or_answer_of_skills_da
     // Acme's program by its token.
     runs_keyed_skill(&server, &mut prober, &receiver, &credentials[0]).await;
     secrets.extend([OF_SKILLS, OF_A_TOOL, OF_A_MODEL].map(str::to_owned));
+    secrets.extend([IN_A_URL, IN_A_MEMBER, IN_AN_ARGUMENT, IN_AN_ENVIRONMENT].map(str::to_owned));
 
     // Every secret in every wrong place.
     for (number, secret) in secrets.clone().iter().enumerate() {

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::talk::PATIENCE;
 
@@ -82,6 +82,7 @@ async fn take(State(calls): State<Arc<Mutex<Vec<Call>>>>, request: Request) -> R
     let manner = parts.uri.path().trim_start_matches('/').to_owned();
     // The call of a stop URL has no body.
     let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
+    let (uri, sent) = (parts.uri.clone(), body.clone());
     let again = {
         let mut calls = calls.lock();
         let again = calls.iter().any(|known| known.manner == manner && known.bytes == bytes);
@@ -96,7 +97,14 @@ async fn take(State(calls): State<Arc<Mutex<Vec<Call>>>>, request: Request) -> R
         "nonsense" => "<html>\u{0}]]> {\"delivered_at\":".into_response(),
         "moved" => (StatusCode::FOUND, [("location", "http://127.0.0.1:9/elsewhere")]).into_response(),
         "answering" => r#"{"reply":{"content":"here you are"}}"#.into_response(),
+        "echoing" => repeated(&uri, &sent).into_response(),
         "misanswering" => r#"{"reply":{"content":7}}"#.into_response(),
         _ => (StatusCode::ACCEPTED, "{}").into_response(),
     }
+}
+
+/// The answer of a tool server that refuses a request, and repeats its URL.
+fn repeated(uri: &http::Uri, request: &Value) -> String {
+    let message = format!("refused: {uri}");
+    json!({ "jsonrpc": "2.0", "id": request["id"], "error": { "code": -1, "message": message } }).to_string()
 }

@@ -136,6 +136,10 @@ impl SkillFolder {
         is_new: bool,
     ) -> Result<(), FileTrouble> {
         remove_if_there(temporary)?;
+        if is_new {
+            // A deletion that a crash interrupted has left it. It must be gone before the temporary file can be found.
+            self.remove_history(name)?;
+        }
         let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let mut file = create_file(temporary, create)?;
         file.write_all(body.as_bytes())
@@ -156,16 +160,24 @@ impl SkillFolder {
     }
 
     /// Deletes a skill with its history. False if there is none. The text goes first: without it there is no skill, and
-    /// a history that was left over is not read, and replaced by the next skill of this name.
+    /// a history that was left over is not read. The next deletion or the next skill of this name removes it.
     pub fn delete(&self, name: &str) -> Result<bool, FileTrouble> {
-        if open_file(&self.text(name), OFlags::RDONLY)?.is_none() {
-            return Ok(false);
+        let is_there = open_file(&self.text(name), OFlags::RDONLY)?.is_some();
+        if is_there {
+            remove_if_there(&self.text(name))?;
+            self.sync()?;
         }
-        remove_if_there(&self.text(name))?;
-        self.sync()?;
-        remove_if_there(&self.history_path(name))?;
-        self.sync()?;
-        Ok(true)
+        self.remove_history(name)?;
+        Ok(is_there)
+    }
+
+    fn remove_history(&self, name: &str) -> Result<(), FileTrouble> {
+        let path = self.history_path(name);
+        if open_file(&path, OFlags::RDONLY)?.is_none() {
+            return Ok(());
+        }
+        remove_if_there(&path)?;
+        self.sync()
     }
 
     fn create(&self) -> Result<(), FileTrouble> {

@@ -53,7 +53,8 @@ impl RunHost {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let prompt = text("prompt").ok_or_else(|| HostFault::plain("llm: `prompt` is required"))?;
         let tokens = arguments.get("maxTokens").and_then(Value::as_u64);
-        model.generate(prompt, text("model"), tokens, request.timeout).await.map(Value::String)
+        let memory = self.memory.get().cloned();
+        model.generate(prompt, text("model"), tokens, request.timeout, memory).await.map(Value::String)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Language models for `$ llm`: an Ollama server, or any server with an OpenAI-compatible API.
 
+use std::fmt::{self, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,13 @@ use errand::{Errand, Fault, OutgoingCall};
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use posthouse_wire::Secret;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use skill::{ErrorClass, HostFault};
+use skill::{ErrorClass, HostFault, RunMemory};
+
+use super::tool_clients::AnswerMemory;
 
 /// Where Ollama listens if nothing else is configured.
 const OLLAMA: &str = "http://127.0.0.1:11434";
@@ -64,13 +70,15 @@ impl LocalModel {
         &self.default_model
     }
 
-    /// Asks the model for one answer. The whole answer must arrive within the time and size limits.
+    /// Asks the model for one answer. The whole answer must arrive within the time and size limits. It counts in `memory`
+    /// as it arrives.
     pub async fn generate(
         &self,
         prompt: &str,
         model: Option<&str>,
         max_tokens: Option<u64>,
         timeout: Duration,
+        memory: Option<Arc<dyn RunMemory>>,
     ) -> Result<String, HostFault> {
         let model = model.unwrap_or(&self.default_model);
         let (path, body) = match self.api {
@@ -101,23 +109,92 @@ impl LocalModel {
             value.set_sensitive(true);
             call = call.header(AUTHORIZATION, value);
         }
-        let response = self.errand.run(call).await.map_err(|fault| match fault {
+        let no_answer = |fault| match fault {
             Fault::TimedOut => failed("the model did not answer in time"),
             fault => failed(format!("the model did not answer: {fault}")),
-        })?;
-        if !response.status.is_success() {
-            return Err(failed(format!("the model answered with status {}", response.status)));
-        }
-        if !response.whole {
-            return Err(failed("the answer of the model did not end within its limits of time and size"));
-        }
-        let answer: Value = serde_json::from_slice(&response.body)
-            .map_err(|_| failed("the model answered with something that is not JSON"))?;
-        let text = match self.api {
-            ModelApi::Ollama => answer["response"].as_str(),
-            ModelApi::OpenAi => answer["choices"][0]["message"]["content"].as_str(),
         };
-        text.map(str::to_owned).ok_or_else(|| failed("the answer of the model has no text"))
+        let mut response = self.errand.open(call).await.map_err(no_answer)?;
+        if !response.status().is_success() {
+            return Err(failed(format!("the model answered with status {}", response.status())));
+        }
+        let (mut body, mut memory) = (Vec::new(), AnswerMemory::new(memory));
+        while let Some(piece) = response.piece().await.map_err(no_answer)? {
+            if body.len() + piece.len() > LARGEST_ANSWER {
+                return Err(failed("the answer of the model did not end within its limits of time and size"));
+            }
+            body.extend_from_slice(&piece);
+            // What arrives, and the text in it.
+            memory.hold(2 * body.len())?;
+        }
+        let answer: ModelAnswer = serde_json::from_slice(&body)
+            .map_err(|_| failed("the model answered with something that is not an answer of its API"))?;
+        let text = match self.api {
+            ModelApi::Ollama => answer.response.text(),
+            ModelApi::OpenAi => answer.choices.0.message.content.text(),
+        };
+        text.ok_or_else(|| failed("the answer of the model has no text"))
+    }
+}
+
+/// The parts of an answer that are used. All others are skipped, because values take many times the memory of their text.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ModelAnswer {
+    response: AnswerText,
+    choices: FirstChoice,
+}
+
+/// The first item of a list. The others are skipped.
+#[derive(Default)]
+struct FirstChoice(ModelChoice);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ModelChoice {
+    message: ModelMessage,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ModelMessage {
+    content: AnswerText,
+}
+
+/// A text, or any other value, which counts as none.
+#[derive(Default)]
+struct AnswerText(Option<Box<RawValue>>);
+
+impl AnswerText {
+    fn text(self) -> Option<String> {
+        serde_json::from_str(self.0?.get()).ok()
+    }
+}
+
+impl<'de> Deserialize<'de> for AnswerText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(from).map(|text| Self(Some(text)))
+    }
+}
+
+impl<'de> Deserialize<'de> for FirstChoice {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Items;
+
+        impl<'de> Visitor<'de> for Items {
+            type Value = FirstChoice;
+
+            fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
+                out.write_str("a list of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FirstChoice, A::Error> {
+                let first = items.next_element()?.unwrap_or_default();
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(FirstChoice(first))
+            }
+        }
+
+        from.deserialize_seq(Items)
     }
 }
 

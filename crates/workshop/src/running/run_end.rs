@@ -2,14 +2,37 @@
 
 use ledger::{EndedRun, RunState};
 use post::Caller;
+use posthouse_time::Instant;
 use posthouse_wire::{RunId, TenantId};
 use skill::{RunError, SkillOutcome};
 
 use super::active_runs::ActiveRun;
 use super::admission::AdmittedSkill;
 use super::run_report::{self, RecordedRun, RefusedName, RunRefusal};
+use super::run_turns::TOO_MANY_RUNS;
 use super::runs::{RunOrder, RunReport, RunText, Runs};
 use crate::fault::Fault;
+use crate::metrics::RefusedRun;
+
+/// A run that is under way, for the metrics. Dropping it ends the count, whatever came of the run.
+pub(super) struct RunningCount {
+    runs: Runs,
+    begun: Instant,
+}
+
+impl RunningCount {
+    pub fn begin(runs: &Runs, source: &str) -> Self {
+        runs.metrics().run_started(source);
+        Self { runs: runs.clone(), begun: runs.timepiece().instant() }
+    }
+}
+
+impl Drop for RunningCount {
+    fn drop(&mut self) {
+        let duration = self.runs.timepiece().instant().since(self.begun);
+        self.runs.metrics().run_stopped(duration);
+    }
+}
 
 impl Runs {
     /// Stores the end of a run and reports it. `None`: it was stopped.
@@ -51,6 +74,7 @@ impl Runs {
         };
         let end = EndedRun { state, version: admitted.version.clone(), ended: now, error, record };
         self.end(by, run, end).await?;
+        self.metrics().runs_ended(&order.trigger.source, state, 1);
         Ok(RunReport { id: Some(run.id.clone()), envelope, state })
     }
 
@@ -86,6 +110,7 @@ impl Runs {
         let (state, refusal) = self.stopped(run, name);
         let (ended, error) = (self.timepiece().now(), Some(refusal.message.clone()));
         self.end(by, run, EndedRun { state, version: None, ended, error, record: None }).await?;
+        self.metrics().runs_ended(&order.trigger.source, state, 1);
         let id = run.queued.map(|_| run.id.clone());
         Ok(RunReport { id, envelope: refusal.envelope(order.is_mechanical), state })
     }
@@ -98,6 +123,10 @@ impl Runs {
         is_mechanical: bool,
         refusal: RunRefusal,
     ) -> Result<RunReport, Fault> {
+        self.metrics().run_refused(match &*refusal.class {
+            TOO_MANY_RUNS => RefusedRun::TooManyRuns,
+            _ => RefusedRun::NotAdmitted,
+        });
         let (state, error) = (RunState::Failed, Some(refusal.error()));
         if run.queued.is_some() {
             let end = EndedRun { state, version: None, ended: self.timepiece().now(), error, record: None };
@@ -107,7 +136,8 @@ impl Runs {
     }
 
     /// Ends a run during which something of the server failed. It is not repeated: what it did is not known.
-    pub(super) async fn break_off(&self, by: &Caller, run: &ActiveRun) {
+    pub(super) async fn break_off(&self, by: &Caller, source: &str, run: &ActiveRun) {
+        self.metrics().runs_ended(source, RunState::Interrupted, 1);
         if let Err(fault) = self.records().end_run(&by.tenant, &run.id, self.broken_off()).await {
             tracing::error!(%fault, run = %run.id, "the end of a run could not be stored; it can be cancelled");
         }
@@ -127,9 +157,11 @@ impl Runs {
     /// run that waits or runs.
     pub async fn cancel(&self, tenant: &TenantId, id: &RunId) -> Result<bool, Fault> {
         let _claims = self.0.claims.lock().await;
-        if self.0.active.cancel(tenant, id)
-            || self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await?
-        {
+        if self.0.active.cancel(tenant, id) {
+            return Ok(true);
+        }
+        if self.records().cancel_queued_run(tenant, id, self.timepiece().now()).await? {
+            self.metrics().runs_ended("", RunState::Cancelled, 1);
             return Ok(true);
         }
         // A run that is not under way and still counts as running is one whose end could not be stored.

@@ -28,7 +28,7 @@ pub struct RunHost {
     pub(super) data: Option<DataBridge>,
     agents: Option<AgentMessages>,
     /// The budget in which answers of tools count. A check has none.
-    memory: OnceLock<Arc<dyn RunMemory>>,
+    pub(super) memory: OnceLock<Arc<dyn RunMemory>>,
     /// Only in a run that may be begun again after a crash.
     first_effect: OnceLock<FirstEffect>,
     started: Instant,

@@ -17,6 +17,7 @@ use super::active_runs::ActiveRun;
 use super::runs::{RunOrder, RunText, Runs};
 use super::triggers::trigger_caller;
 use crate::fault::Fault;
+use crate::metrics::RefusedRun;
 
 /// Runs of the queue at once.
 const AT_ONCE: usize = 256;
@@ -24,6 +25,8 @@ const AT_ONCE: usize = 256;
 const OF_A_TENANT: usize = 32;
 /// Of these, runs of one skill at once. Its other runs wait, and those of the tenant's other skills pass them.
 const OF_A_SKILL: usize = 16;
+/// How often the queue is counted, for the metrics.
+const COUNT: Duration = Duration::from_secs(10);
 /// How often the queue is looked at even if nobody said that there is something.
 const LOOK: Duration = Duration::from_secs(30);
 
@@ -51,6 +54,9 @@ impl RunQueue {
     /// Stores a run that waits. False if its tenant has too many.
     pub async fn add(&self, run: NewRun) -> Result<bool, Fault> {
         let added = self.runs.records().queue_run(run).await?;
+        if !added {
+            self.runs.metrics().run_refused(RefusedRun::QueueFull);
+        }
         self.changed.notify_one();
         Ok(added)
     }
@@ -82,6 +88,19 @@ impl RunQueue {
                 () = self.changed.notified() => {}
                 () = freed, if some_wait_for_a_place => {}
                 () = self.runs.timepiece().after(LOOK) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the queue until shutdown.
+    pub async fn count(&self) -> Result<(), Fault> {
+        let closing = self.runs.closing().clone();
+        while !closing.is_cancelled() {
+            self.runs.metrics().runs_queued(self.runs.records().queued_runs().await?);
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = self.runs.timepiece().after(COUNT) => {}
             }
         }
         Ok(())

@@ -9,8 +9,26 @@ use skill::{RunPolicy, TraceMode};
 
 use crate::config::Config;
 
-/// Members of a configuration whose values are not shown.
-const HIDDEN: &[&str] = &["headers", "env", "apiKey", "args"];
+/// Members of connectors whose values are shown. Any other may be a key: servers name theirs as they like.
+const SHOWN: &[&str] = &[
+    "class",
+    "type",
+    "module",
+    "allowed_tools",
+    "endpoint",
+    "baseUrl",
+    "command",
+    "framing",
+    "identityHeader",
+    "clientName",
+    "clientVersion",
+    "protocolVersion",
+    "defaultModelTag",
+    "skill_store",
+    "data_store",
+    "local_model",
+    "agent_connector",
+];
 const HIDDEN_VALUE: &str = "[hidden]";
 /// Longest time of a run that an operator may set: a day.
 const LONGEST_RUN: u64 = 24 * 3600;
@@ -134,7 +152,7 @@ impl RunSettings {
     pub fn shown(&self) -> Value {
         let mut shown = serde_json::to_value(self).unwrap_or_default();
         if let Some(connectors) = shown.get_mut("connectors") {
-            hide(connectors);
+            hide(connectors, false);
         }
         shown
     }
@@ -147,27 +165,32 @@ fn is_below(path: &Path, roots: &[PathBuf]) -> bool {
     is_plain && roots.iter().any(|root| path.starts_with(root))
 }
 
-fn hide(value: &mut Value) {
+/// Hides texts and numbers, except where `is_shown`. A text that only names a secret stays.
+fn hide(value: &mut Value, is_shown: bool) {
     match value {
         Value::Object(members) => {
-            for (name, value) in members {
-                if HIDDEN.contains(&name.as_str()) { hide_texts(value) } else { hide(value) }
-            }
+            members.iter_mut().for_each(|(name, value)| hide(value, SHOWN.contains(&name.as_str())));
         }
-        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, is_shown)),
+        Value::String(text) if is_shown => hide_query(text),
+        Value::String(text) if is_variable(text) => {}
+        Value::String(_) | Value::Number(_) => *value = HIDDEN_VALUE.into(),
         _ => {}
     }
 }
 
-/// Hides every text, except one that only names secrets.
-fn hide_texts(value: &mut Value) {
-    match value {
-        Value::String(text) if text.starts_with("${") => {}
-        Value::String(text) => HIDDEN_VALUE.clone_into(text),
-        Value::Object(members) => members.iter_mut().for_each(|(_, value)| hide_texts(value)),
-        Value::Array(items) => items.iter_mut().for_each(hide_texts),
-        _ => {}
+/// The query of a URL is where some servers expect a key.
+fn hide_query(text: &mut String) {
+    if let Some(at) = text.find('?').filter(|_| text.contains("://")) {
+        text.truncate(at + 1);
+        text.push_str(HIDDEN_VALUE);
     }
+}
+
+/// Whether a text is `${NAME}` and nothing else.
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
 #[cfg(test)]
@@ -207,13 +230,19 @@ mod tests {
         let settings = settings(json!({ "connectors": {
             "svc": { "class": "HttpMcpConnector", "config": {
                 "endpoint": "https://h/mcp", "headers": { "Authorization": "Bearer s3cret", "X": "${TOKEN}" },
-            } },
-            "substrate": { "local_model": { "type": "openai", "config": { "apiKey": "sk-s3cret" } } },
+                "token": "s3cret", "tokens": ["s3cret", { "class": "m" }], "X": "${TOKEN}s3cret${TOKEN}",
+            }, "allowed_tools": ["echo"], "_note": "the s3cret" },
+            "other": { "class": "HttpMcpConnector", "config": { "endpoint": "https://h/mcp?key=s3cret" } },
+            "substrate": { "local_model": { "type": "openai", "config": { "apiKey": "sk-s3cret" } },
+                "data_store": "sqlite" },
         } }));
         let shown = settings.shown();
         assert!(!shown.to_string().contains("s3cret"), "{shown}");
         assert_eq!(shown["connectors"]["svc"]["config"]["headers"]["X"], "${TOKEN}");
         assert_eq!(shown["connectors"]["svc"]["config"]["endpoint"], "https://h/mcp");
+        assert_eq!(shown["connectors"]["svc"]["allowed_tools"][0], "echo");
+        assert_eq!(shown["connectors"]["other"]["config"]["endpoint"], "https://h/mcp?[hidden]");
+        assert_eq!(shown["connectors"]["substrate"]["data_store"], "sqlite");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::skill_threads::NoTurn;
 use super::tenant_resources::TenantRunSetup;
 use crate::fault::Fault;
 
+/// The class of the refusal of a run for which there is no place.
+pub(super) const TOO_MANY_RUNS: &str = "TooManyRunsError";
+
 impl Runs {
     /// Does other work on skill texts, such as a check, in the place and the turns of a run.
     pub async fn in_turn<T: Send + 'static>(
@@ -58,7 +61,7 @@ pub(super) fn runs_at_once(setup: &TenantRunSetup) -> usize {
 
 pub(super) fn too_many_runs() -> RunRefusal {
     RunRefusal {
-        class: "TooManyRunsError".into(),
+        class: TOO_MANY_RUNS.into(),
         message: "the tenant runs too many skills at once; try again later".to_owned(),
         skill_name: RefusedName::Absent,
     }

@@ -19,6 +19,7 @@ use super::active_runs::{ActiveRun, ActiveRuns, QueuedRun};
 use super::admission::AdmittedSkill;
 use super::agent_messages::AgentMessages;
 use super::memory_budget::MemoryBudget;
+use super::run_end::RunningCount;
 use super::run_host::RunHost;
 use super::run_report::{RefusedName, RunRefusal};
 use super::run_skills::RunSkills;
@@ -27,6 +28,7 @@ use super::run_turns::{runs_at_once, too_many_runs};
 use super::skill_threads::{NoTurn, SkillThreads};
 use super::tenant_resources::{TenantResources, TenantRunSetup};
 use crate::fault::Fault;
+use crate::metrics::Metrics;
 use crate::workshop::Workshop;
 
 /// Dependencies of runs.
@@ -114,6 +116,10 @@ impl Runs {
         &self.0.parts.workshop
     }
 
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.0.parts.workshop.metrics()
+    }
+
     pub fn timepiece(&self) -> &Timepiece {
         &self.0.parts.timepiece
     }
@@ -185,11 +191,11 @@ impl Runs {
         order: RunOrder,
         run: ActiveRun,
     ) -> Result<RunReport, Fault> {
-        let run = Arc::new(run);
+        let (run, source) = (Arc::new(run), Arc::clone(&order.trigger.source));
         let report = self.execute_in_place(by, order, &run).await;
         // At shutdown the record stays as it is, and the next start decides what becomes of the run.
         if report.is_err() && !self.0.closing.is_cancelled() {
-            self.break_off(by, &run).await;
+            self.break_off(by, &source, &run).await;
         }
         report
     }
@@ -253,6 +259,7 @@ impl Runs {
             }
             Some(QueuedRun { is_repeatable: false }) => {}
         }
+        let _running = RunningCount::begin(self, &order.trigger.source);
         admitted.host.begins(&run.id, self.records());
         let context = self.context(by, &order, &admitted, setup);
         let ended = tokio::select! {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clock::Alarms;
 use errand::Errand;
-use ledger::{SkillRuns, SkillTriggers};
+use ledger::{RunState, SkillRuns, SkillTriggers};
 use post::Post;
 use posthouse_time::Timepiece;
 use vault::SkillSecrets;
@@ -59,6 +59,9 @@ impl SkillRunner {
     pub async fn take_over(&self) -> Result<(), Fault> {
         let now = self.runs().timepiece().now();
         let (again, interrupted) = self.runs().records().take_over_runs(now).await?;
+        // Their sources were not read.
+        let count = u64::try_from(interrupted).unwrap_or(u64::MAX);
+        self.runs().metrics().runs_ended("", RunState::Interrupted, count);
         if again + interrupted > 0 {
             tracing::warn!(again, interrupted, "runs of skills were under way when the server stopped");
         }
@@ -69,7 +72,7 @@ impl SkillRunner {
     pub async fn run(&self) -> Result<(), Fault> {
         // A tenant with many triggers must not delay the runs of all others.
         let alarms = self.0.triggers.set_alarms_again();
-        tokio::try_join!(alarms, self.0.queue.run(), self.0.follower.run()).map(|_| ())
+        tokio::try_join!(alarms, self.0.queue.run(), self.0.queue.count(), self.0.follower.run()).map(|_| ())
     }
 
     /// Ends all runs and waits for them.

@@ -21,6 +21,7 @@ use skill::{ErrorClass, HostFault, RunMemory, SkillValue, ToolConnector, ToolReq
 use self::http_client::HttpToolClient;
 use self::settings::{HttpToolSettings, StdioToolSettings};
 use self::stdio_client::StdioToolClient;
+pub(super) use self::tool_answer::AnswerMemory;
 use super::connectors_file::{ConnectorClass, FileConnector};
 
 /// Largest message of a tool server. The answer inside it is limited by the executor.
@@ -164,12 +165,19 @@ impl ToolClient {
     }
 }
 
-/// Values of headers and of the environment, with the parts behind a scheme such as `Bearer`.
+/// Values of headers, of the environment and of arguments, with the parts behind a scheme such as `Bearer`, and the query
+/// of the URL with the values in it.
 fn secret_texts(config: &serde_json::Map<String, Value>) -> Vec<String> {
     let values = ["headers", "env"].into_iter().filter_map(|part| config.get(part)?.as_object());
-    let texts = values.flat_map(|members| members.values()).filter_map(Value::as_str);
-    let parts = texts.flat_map(|text| [Some(text), text.split_once(' ').map(|(_, behind)| behind)]);
-    parts.flatten().filter(|text| text.len() >= SHORTEST_REDACTED).map(str::to_owned).collect()
+    let arguments = config.get("args").and_then(Value::as_array).into_iter().flatten();
+    let texts = values.flat_map(|members| members.values()).chain(arguments).filter_map(Value::as_str);
+    let parts = texts.flat_map(|text| [Some(text), text.split_once(' ').map(|(_, behind)| behind)]).flatten();
+    let query = config.get("endpoint").and_then(Value::as_str).and_then(|url| url.split_once('?'));
+    let query = query.into_iter().flat_map(|(_, query)| {
+        let values = query.split('&').filter_map(|part| part.split_once('=').map(|(_, value)| value));
+        std::iter::once(query).chain(values)
+    });
+    parts.chain(query).filter(|text| text.len() >= SHORTEST_REDACTED).map(str::to_owned).collect()
 }
 
 /// The arguments of the tools in a tool list.

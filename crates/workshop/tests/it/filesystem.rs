@@ -180,6 +180,23 @@ async fn an_interrupted_deletion_leaves_no_history_for_the_next_skill_of_that_na
     assert_eq!(granted(stores.filesystem.metadata("note").await).author.as_deref(), Some("bob"));
 }
 
+#[tokio::test]
+async fn the_history_of_a_deleted_skill_never_becomes_that_of_an_interrupted_new_one() {
+    let stores = Stores::open().await;
+    granted(stores.filesystem.store("note", "one", by("ann")).await);
+    granted(stores.filesystem.store("note", "two", by("ann")).await);
+    let version = granted(stores.filesystem.metadata("note").await).version;
+    // The deletion removed the text only, and the new skill has the text that was deleted.
+    let root = stores.root();
+    fs::rename(root.join("note.skill.md"), root.join(format!(".note.new-{version}.tmp"))).unwrap();
+    let stores = stores.reopened();
+    assert_eq!(refused(stores.filesystem.load("note", None).await).reason.code(), "skill_not_found");
+    assert_eq!(left_over(&stores), [""; 0]);
+    // Deleting it again removes the rest.
+    assert_eq!(refused(stores.filesystem.delete("note").await).reason.code(), "skill_not_found");
+    assert!(!root.join("note.versions.jsonl").exists());
+}
+
 /// Temporary files in the folder.
 fn left_over(stores: &Stores) -> Vec<String> {
     let entries = fs::read_dir(stores.root()).unwrap();

@@ -23,6 +23,7 @@ mod recorded;
 mod remote_data;
 mod remote_stores;
 mod run_ends;
+mod run_metrics;
 mod running;
 mod skill_server;
 mod skills;

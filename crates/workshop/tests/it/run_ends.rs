@@ -157,6 +157,10 @@ impl SkillRuns for TroubledRuns {
         self.inner.take_over_runs(now).await
     }
 
+    async fn queued_runs(&self) -> Result<u64, Fault> {
+        self.inner.queued_runs().await
+    }
+
     async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<StoredRun>, Fault> {
         self.inner.run(tenant, id).await
     }

@@ -17,13 +17,14 @@ use skill::{
     run_skill,
 };
 use workshop::{
-    ApprovalPolicy, Commands, ConnectorsFile, FileAccess, FilesystemSettings, FilesystemSkillStore,
-    LocalModel, RunHost, RunResources, RunSecrets, RunSkills, SkillStore, StoreOptions, ToolClientParts,
-    ToolClients,
+    ApprovalPolicy, Commands, Config, ConnectorsFile, FileAccess, FilesystemSettings, FilesystemSkillStore,
+    LocalModel, RunHost, RunResources, RunSecrets, RunSettings, RunSkills, SkillStore, StoreOptions,
+    ToolClientParts, ToolClients,
 };
 
 use self::tool_server::ToolServer;
 use crate::fixtures::START;
+use crate::skill_server::SkillServer;
 
 /// A machine on which skills run without a server.
 struct Machine {
@@ -279,4 +280,26 @@ async fn without_a_server_there_are_no_agents_and_a_message_reaches_nobody() {
     let machine = Machine::new(&json!({}));
     let sent = machine.result("    notify(agent=\"heron\", message=\"hi\") -> R").await;
     assert_eq!(sent.json(), r#"{"agent":"heron","dispatched":[]}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_of_a_model_counts_in_the_memory_of_the_running_skills() {
+    let tools = ToolServer::start().await;
+    let config = json!({ "baseUrl": format!("{}/large", tools.url()), "defaultModelTag": "m1" });
+    let connectors = json!({ "substrate": { "local_model": { "type": "openai", "config": config } } });
+    let settings =
+        RunSettings { connectors: connectors.as_object().unwrap().clone(), ..RunSettings::default() };
+    for (limit, transcript) in [(1 << 20, json!([])), (64 << 20, json!(["because"]))] {
+        let server =
+            SkillServer::open_with(Config { tenant_run_memory_bytes: limit, ..Config::default() }).await;
+        server.runner.resources().change_settings(&server.acme, &settings).await.unwrap().unwrap();
+        server.writes("s", "Approved", "", "$ llm prompt=\"why\" -> R\n    emit(text=\"${R}\")").await;
+        let envelope = server.executes("s").await;
+        assert_eq!(envelope["transcript"], transcript, "{envelope}");
+        if transcript == json!([]) {
+            let message =
+                "what all running skills of the tenant hold together is larger than the limit of 1 MiB";
+            assert_eq!(envelope["errors"][0]["message"], message, "{envelope}");
+        }
+    }
 }

@@ -28,6 +28,10 @@ const LONGEST_GAP_MS: i64 = 180_000;
 const TELL: &str = "# Skill: tell\n# Status: Approved\n# Triggers: event: tell\n# Vars: N\ngo:\n    \
     notify(agent=\"heron\", message=\"${N} first\")\n    notify(agent=\"heron\", message=\"${N} second\")\n\
     default: go\n";
+/// Its effects are entries, which nothing but the run itself keeps from being written twice.
+const KEEP: &str = "# Skill: keep\n# Status: Approved\n# Triggers: event: keep\n# Vars: N\ngo:\n    \
+    $ data_write content=\"${N} first\" approved=\"yes\" -> A\n    \
+    $ data_write content=\"${N} second\" approved=\"yes\" -> B\ndefault: go\n";
 /// It has no effects, so it may be begun again.
 const READ: &str = "# Skill: read\n# Status: Approved\n# Triggers: event: read\n# Vars: N\ngo:\n    \
     emit(text=\"${N}\")\ndefault: go\n";
@@ -47,23 +51,25 @@ async fn no_run_that_was_answered_is_lost_and_none_acts_twice_whenever_the_serve
     server.does(&["tenant", "create", "acme"]);
     server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let client = StoreClient::of(&server.url, &server.does(&["client", "create", "--tenant", "acme"]));
-    for (name, text) in [("tell", TELL), ("read", READ), ("tick", EVERY_MINUTE)] {
+    for (name, text) in [("tell", TELL), ("keep", KEEP), ("read", READ), ("tick", EVERY_MINUTE)] {
         let file = server.secret_file(&format!("{name}.skill.md"), text);
         server.does(&["skill", "write", name, &file, "--tenant", "acme"]);
     }
 
-    let answered: Arc<Mutex<Vec<String>>> = Arc::default();
+    // The runs of answered events, with their numbers.
+    let answered: Arc<Mutex<HashMap<String, String>>> = Arc::default();
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for kill in 1..=kills() {
         let count = Arc::new(AtomicUsize::new(0));
         let events: Vec<_> = (0..EVENTS)
             .map(|number| {
                 let (client, answered, count) = (client.clone(), Arc::clone(&answered), Arc::clone(&count));
-                let path = if number % 3 == 0 { "/v1/events/read" } else { "/v1/events/tell" };
-                let body = json!({ "N": format!("{kill}-{number}") });
+                let path = ["/v1/events/read", "/v1/events/tell", "/v1/events/keep"][number % 3];
+                let number = format!("{kill}-{number}");
+                let body = json!({ "N": number });
                 tokio::spawn(async move {
                     if let Some(answer) = client.asks("POST", path, Some(&body)).await {
-                        answered.lock().push(answer["run_id"].as_str().unwrap().to_owned());
+                        answered.lock().insert(answer["run_id"].as_str().unwrap().to_owned(), number);
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                 })
@@ -76,7 +82,7 @@ async fn no_run_that_was_answered_is_lost_and_none_acts_twice_whenever_the_serve
             }
         });
         assert!(some.await.is_ok(), "stuck with {} of {wanted} answered", count.load(Ordering::Relaxed));
-        tokio::time::sleep(Duration::from_micros(dice.below(20_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(dice.below(8_000) as u64)).await;
         tokio::task::block_in_place(|| server.kill());
         for event in events {
             event.await.unwrap();
@@ -94,17 +100,19 @@ async fn no_run_that_was_answered_is_lost_and_none_acts_twice_whenever_the_serve
     let answered = std::mem::take(&mut *answered.lock());
     findings.extend(
         answered
-            .iter()
+            .keys()
             .filter(|id| !ids.contains(id.as_str()))
             .map(|id| format!("{id} was answered, and is lost")),
     );
     check_times(&runs, &mut findings);
     check_effects(&client, &runs, &mut findings).await;
+    check_entries(&client, &runs, &answered, &mut findings).await;
     println!(
-        "{} kills, {} events answered, {} runs: {} findings",
+        "{} kills, {} events answered, {} runs, {} of them interrupted: {} findings",
         kills(),
         answered.len(),
         runs.len(),
+        runs.iter().filter(|run| run["state"] == "interrupted").count(),
         findings.len()
     );
     assert!(findings.is_empty(), "{findings:#?}");
@@ -192,6 +200,38 @@ async fn check_effects(client: &StoreClient, runs: &[Value], findings: &mut Vec<
         }
         if !sent.contains(&dispatch) {
             findings.push(format!("the receipt of {dispatch} leads to no run"));
+        }
+    }
+}
+
+/// Every entry was written once, in the order of its skill, and a run that succeeded wrote both of them.
+async fn check_entries(
+    client: &StoreClient,
+    runs: &[Value],
+    answered: &HashMap<String, String>,
+    findings: &mut Vec<String>,
+) {
+    let mut entries: HashMap<String, usize> = HashMap::new();
+    for entry in pages(client, "/v1/data").await {
+        *entries.entry(entry["summary"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    for (text, count) in &entries {
+        if *count != 1 {
+            findings.push(format!("`{text}` was written {count} times"));
+        }
+        if let Some(number) = text.strip_suffix(" second")
+            && !entries.contains_key(&format!("{number} first"))
+        {
+            findings.push(format!("`{text}` was written without the entry before it"));
+        }
+    }
+    for run in runs.iter().filter(|run| run["skill"] == "keep" && run["state"] == "succeeded") {
+        let id = run["id"].as_str().unwrap();
+        let Some(number) = answered.get(id) else { continue };
+        for text in ["first", "second"].map(|part| format!("{number} {part}")) {
+            if !entries.contains_key(&text) {
+                findings.push(format!("{id} succeeded, and `{text}` is not there"));
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Crash test of the stores: SIGKILL while programs write skills and data. What was answered is there afterwards, every
-//! text agrees with its row and its history, every approval has its row in the audit log, and the search index agrees with
-//! the entries.
+//! Crash test of the stores: SIGKILL while programs write, approve, delete and restore skills, and write data. What was
+//! answered is there afterwards, every text agrees with its row and its history, a deleted skill is gone and comes back
+//! whole, every approval has its row in the audit log, and the search index agrees with the entries.
 
 mod approval_rows;
 mod data_writer;
+mod expected_skill;
 mod skill_writer;
 pub mod store_client;
+mod tenants;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,17 +20,11 @@ use crate::talk::provide_crypto;
 use crate::test_server::TestServer;
 use approval_rows::ApprovalRows;
 use data_writer::{DataWriter, WrittenEntries};
-use skill_writer::{KeptHistory, SkillWriter};
-use store_client::StoreClient;
+use skill_writer::{ChangeCounts, SkillWriter, WrittenSkills};
+use tenants::StoreTenant;
 
-/// Tenants with the three kinds of skill store.
-const TENANTS: [(&str, KeptHistory); 3] = [
-    ("house", KeptHistory::LinePerWrite),
-    ("folder", KeptHistory::LinePerWrite),
-    ("file", KeptHistory::LinePerVersion),
-];
-const SKILL_WRITERS: usize = 4;
-const DATA_WRITERS: usize = 6;
+const SKILL_WRITERS: usize = 3;
+const DATA_WRITERS: usize = 4;
 
 /// What was lost or disagrees.
 #[derive(Debug, Default, PartialEq)]
@@ -39,6 +35,10 @@ impl Findings {
         if !right {
             self.0.push(finding());
         }
+    }
+
+    pub fn is_any(&self) -> bool {
+        !self.0.is_empty()
     }
 }
 
@@ -51,33 +51,24 @@ async fn no_skill_or_data_that_was_answered_is_gone_and_all_parts_agree_whenever
         ("POSTHOUSE_WORKSHOP__ROOTS", &root),
         ("POSTHOUSE_LIMITS__PROGRAM_REQUESTS_PER_MINUTE", "4000000000"),
     ]);
-    let clients = TENANTS.map(|(tenant, _)| {
-        server.does(&["tenant", "create", tenant]);
-        let store = match tenant {
-            "folder" => format!("filesystem:{root}/skills"),
-            "file" => format!("sqlite:{root}/skills.db"),
-            _ => "house".to_owned(),
-        };
-        server.does(&["tenant", "change", tenant, "--skill-store", &store]);
-        StoreClient::of(&server.url, &server.does(&["client", "create", "--tenant", tenant]))
-    });
-
+    let tenants = StoreTenant::create_all(&server, &root);
     let (enough, is_enough) = watch::channel(false);
     let answered = Arc::new(AtomicUsize::new(0));
     let mut skills = Vec::new();
-    for (at, (client, (tenant, kept))) in clients.iter().zip(TENANTS).enumerate() {
+    for (at, tenant) in tenants.iter().enumerate() {
         for number in 0..SKILL_WRITERS {
             let dice = Dice(0x2545_f491_4f6c_dd1d ^ (100 * at + number + 1) as u64);
-            let writer = SkillWriter::new(number, client.clone(), Arc::clone(&answered), dice);
-            skills.push((client, tenant, kept, tokio::spawn(writer.writes(is_enough.clone()))));
+            let writer = SkillWriter::new(number, tenant.clone(), Arc::clone(&answered), dice);
+            skills.push(tokio::spawn(writer.writes(is_enough.clone())));
         }
     }
-    let data: Vec<_> = (0..DATA_WRITERS)
-        .map(|number| {
-            let writer = DataWriter::new(number, clients[0].clone(), Arc::clone(&answered));
-            tokio::spawn(writer.writes(is_enough.clone()))
-        })
-        .collect();
+    let mut data = Vec::new();
+    for (at, tenant) in tenants.iter().filter(|tenant| tenant.writes_data()).enumerate() {
+        for number in 0..DATA_WRITERS {
+            let writer = DataWriter::new(number, tenant.client.clone(), Arc::clone(&answered));
+            data.push((at, tokio::spawn(writer.writes(is_enough.clone()))));
+        }
+    }
 
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for kill in 1..=kills() {
@@ -91,32 +82,43 @@ async fn no_skill_or_data_that_was_answered_is_gone_and_all_parts_agree_whenever
         }
     }
     enough.send_replace(true);
-    let (mut written_skills, mut entries) = (Vec::new(), WrittenEntries::default());
-    for (client, tenant, kept, writer) in skills {
-        written_skills.push((client, tenant, kept, writer.await.unwrap()));
+    let mut written: Vec<WrittenSkills> = Vec::new();
+    for writer in skills {
+        written.push(writer.await.unwrap());
     }
-    for writer in data {
-        entries.add(writer.await.unwrap());
+    let mut entries = [WrittenEntries::default(), WrittenEntries::default()];
+    for (at, writer) in data {
+        entries[at].add(writer.await.unwrap());
     }
     // Once more, so that everything is read by a server that wrote none of it.
     tokio::task::block_in_place(|| server.kill());
     tokio::task::block_in_place(|| server.start());
 
     let mut findings = Findings::default();
-    let mut count = 0;
-    for (client, tenant, kept, written) in &written_skills {
-        count += written.answered();
-        let log = ApprovalRows::read(&server, tenant, *tenant == "house").await;
-        written.check(client, *kept, &log, &mut findings).await;
+    for (tenant, written) in tenants.iter().zip(written.chunks_mut(SKILL_WRITERS)) {
+        let log = ApprovalRows::read(&server, tenant.name, tenant.is_house()).await;
+        for written in &mut *written {
+            written.check(&log).await;
+        }
+        let approvals: usize = written.iter().map(WrittenSkills::approvals).sum();
+        findings.unless(!tenant.is_house() || log.approved() == approvals, || {
+            format!("{}: {} of {approvals} approvals are in the log", tenant.name, log.approved())
+        });
     }
-    let rows = entries.check(&clients[0], &mut findings).await;
+    let changes = ChangeCounts::sum(written.iter().map(|written| written.changes));
+    findings.0.extend(written.into_iter().flat_map(|written| written.findings.0));
+    let mut rows = 0;
+    for (entries, tenant) in entries.iter().zip(tenants.iter().filter(|tenant| tenant.writes_data())) {
+        rows += entries.check(&tenant.client, tenant.is_house(), &mut findings).await;
+    }
     println!(
-        "{} kills, {count} skill writes and {} data writes answered, {rows} entries stored: {} findings",
+        "{} kills; answered: {changes}, {} data writes; {rows} entries stored: {} findings",
         kills(),
-        entries.answered(),
+        entries.iter().map(WrittenEntries::answered).sum::<usize>(),
         findings.0.len()
     );
     assert_eq!(findings, Findings::default());
+    assert!(changes.has_all(), "every kind of change is answered: {changes}");
     server.kill();
 }
 

@@ -55,7 +55,8 @@ impl SkillFolder {
         if unfinished.is_empty() { Ok(()) } else { self.sync() }
     }
 
-    /// Whether the history ends with the line of a write, above the text that the write replaces.
+    /// Whether the history ends with the line of a write, above the text that the write replaces. That of a new skill has
+    /// no other line: an older history is that of a deleted skill.
     fn has_line_of(&self, write: &UnfinishedWrite) -> Result<bool, FileTrouble> {
         let text = match self.read(&write.name) {
             // A text that cannot be read is not the one that the write replaces.
@@ -64,7 +65,9 @@ impl SkillFolder {
         };
         let version = text.map(|text| ContentHash::of(&text.body).version().to_owned());
         let lines = self.history(&write.name)?.unwrap_or_default();
-        Ok(version == write.replaced && lines.last().is_some_and(|line| line.version == write.written))
+        let is_of_this_skill = write.replaced.is_some() || lines.len() == 1;
+        let is_last = lines.last().is_some_and(|line| line.version == write.written);
+        Ok(version == write.replaced && is_of_this_skill && is_last)
     }
 
     /// Whether the temporary file has the text that its name says.

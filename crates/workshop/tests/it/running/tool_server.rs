@@ -86,6 +86,11 @@ async fn serve(stream: TcpStream, bodies: &Mutex<Vec<String>>) -> std::io::Resul
                 let content = format!("because ({})", request["model"].as_str().unwrap());
                 (200, plain, json!({ "choices": [{ "message": { "content": content } }] }).to_string())
             }
+            "/large/chat/completions" => {
+                let numbers = vec![0; 1 << 20];
+                let choice = json!({ "message": { "content": "because" } });
+                (200, plain, json!({ "choices": [choice], "context": numbers }).to_string())
+            }
             "/endless/chat/completions" => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n").await?;
                 loop {

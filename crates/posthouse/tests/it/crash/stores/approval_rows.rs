@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::Findings;
-use super::skill_writer::KeptHistory;
+use super::expected_skill::KeptHistory;
 use crate::test_server::TestServer;
 
 /// Number of rows by event, skill and version.
@@ -40,24 +40,30 @@ impl ApprovalRows {
         self.rows.get(&(event.to_owned(), skill.to_owned(), version.to_owned())).copied().unwrap_or_default()
     }
 
-    /// Checks that the approvals of a history and the rows of the log agree.
-    pub fn check(&self, skill: &str, kept: KeptHistory, lines: &[(String, String)], findings: &mut Findings) {
-        let mut approvals: HashMap<&str, usize> = HashMap::new();
-        for (version, _) in lines.iter().filter(|(_, status)| status == "Approved") {
-            *approvals.entry(version).or_default() += 1;
-        }
-        for (version, lines) in approvals {
+    /// Checks that the log has the approvals of all skills. They are counted by skill and version.
+    pub fn check(
+        &self,
+        kept: KeptHistory,
+        approvals: &HashMap<(String, String), usize>,
+        findings: &mut Findings,
+    ) {
+        for ((skill, version), times) in approvals {
             let (approved, begun) =
                 (self.count("approved", skill, version), self.count("attempted", skill, version));
             let agree = match (self.is_exact, kept) {
-                (true, _) => approved == lines,
+                (true, _) => approved == *times,
                 // The row before the write is there, whatever became of the one after it.
-                (false, KeptHistory::LinePerWrite) => begun >= lines && approved <= begun,
+                (false, KeptHistory::LinePerWrite) => begun >= *times && approved <= begun,
                 (false, KeptHistory::LinePerVersion) => begun > 0 && approved <= begun,
             };
             findings.unless(agree, || {
-                format!("{skill}: {version} was approved {lines} times, with {approved} rows and {begun} before them")
+                format!("{skill}: {version} was approved {times} times, with {approved} rows and {begun} before them")
             });
         }
+    }
+
+    /// The number of approvals in the log.
+    pub fn approved(&self) -> usize {
+        self.rows.iter().filter(|((event, ..), _)| event == "approved").map(|(_, rows)| rows).sum()
     }
 }

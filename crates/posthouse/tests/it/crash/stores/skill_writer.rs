@@ -1,16 +1,18 @@
-//! Writer of skills for the crash test, and the checks afterwards.
+//! Writer of skills for the crash test. It knows what each of its skills must be, and compares that with the store after
+//! every request whose answer was lost, and at the end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::{Value, json};
+use reqwest::StatusCode;
 use tokio::sync::watch;
 
 use super::approval_rows::ApprovalRows;
-use super::store_client::StoreClient;
+use super::expected_skill::{ExpectedSkill, SkillChange, StoredState};
+use super::tenants::StoreTenant;
 use super::{Dice, Findings};
 
 /// Skills that one program writes again and again.
@@ -19,200 +21,195 @@ const STATUSES: [&str; 3] = ["Draft", "Approved", "Disabled"];
 
 pub struct SkillWriter {
     number: usize,
-    client: StoreClient,
+    tenant: StoreTenant,
     answered: Arc<AtomicUsize>,
     dice: Dice,
 }
 
-/// How a store keeps its history.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum KeptHistory {
-    /// A line for every write, in the order of the writes.
-    LinePerWrite,
-    /// A file of the reference runtime has one line for each version, so the order is not that of the writes.
-    LinePerVersion,
+/// What one program wrote, and what must be there now.
+pub struct WrittenSkills {
+    tenant: StoreTenant,
+    skills: HashMap<String, ExpectedSkill>,
+    /// How often each version was approved, by skill and version.
+    approvals: HashMap<(String, String), usize>,
+    pub changes: ChangeCounts,
+    pub findings: Findings,
 }
 
-/// The writes that one program has made, by skill.
-#[derive(Default)]
-pub struct WrittenSkills(HashMap<String, Vec<SkillAttempt>>);
-
-/// A write that was sent.
-struct SkillAttempt {
-    request: AttemptedChange,
-    /// Version and status of the answer. None if the server was killed first.
-    answer: Option<HistoryLine>,
+/// Answered changes.
+#[derive(Clone, Copy, Default)]
+pub struct ChangeCounts {
+    pub writes: usize,
+    pub statuses: usize,
+    pub deletions: usize,
+    pub restores: usize,
 }
 
-enum AttemptedChange {
-    /// The version of the text that was sent.
-    Text(HistoryLine),
-    Status(String),
+impl ChangeCounts {
+    pub fn sum(all: impl Iterator<Item = Self>) -> Self {
+        all.fold(Self::default(), |sum, more| Self {
+            writes: sum.writes + more.writes,
+            statuses: sum.statuses + more.statuses,
+            deletions: sum.deletions + more.deletions,
+            restores: sum.restores + more.restores,
+        })
+    }
+
+    pub fn has_all(&self) -> bool {
+        [self.writes, self.statuses, self.deletions, self.restores].iter().all(|count| *count > 0)
+    }
+
+    fn count(&mut self, change: &SkillChange) {
+        *match change {
+            SkillChange::Write { .. } => &mut self.writes,
+            SkillChange::Status(_) => &mut self.statuses,
+            SkillChange::Delete => &mut self.deletions,
+            SkillChange::Restore => &mut self.restores,
+        } += 1;
+    }
 }
 
-/// Version and status.
-type HistoryLine = (String, String);
-
-impl SkillAttempt {
-    /// Whether this attempt can have added this line.
-    fn explains(&self, line: &HistoryLine) -> bool {
-        match (&self.answer, &self.request) {
-            (Some(answer), _) => answer == line,
-            (None, AttemptedChange::Text(sent)) => sent == line,
-            (None, AttemptedChange::Status(status)) => *status == line.1,
-        }
+impl Display for ChangeCounts {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { writes, statuses, deletions, restores } = self;
+        write!(
+            out,
+            "{writes} skill writes, {statuses} status changes, {deletions} deletions, {restores} restored"
+        )
     }
 }
 
 impl SkillWriter {
-    pub fn new(number: usize, client: StoreClient, answered: Arc<AtomicUsize>, dice: Dice) -> Self {
-        Self { number, client, answered, dice }
+    pub fn new(number: usize, tenant: StoreTenant, answered: Arc<AtomicUsize>, dice: Dice) -> Self {
+        Self { number, tenant, answered, dice }
     }
 
     pub async fn writes(mut self, enough: watch::Receiver<bool>) -> WrittenSkills {
-        let mut written = WrittenSkills::default();
+        let mut written = WrittenSkills {
+            tenant: self.tenant.clone(),
+            skills: HashMap::new(),
+            approvals: HashMap::new(),
+            changes: ChangeCounts::default(),
+            findings: Findings::default(),
+        };
         for round in 0.. {
-            if *enough.borrow() {
+            // After a finding nothing is known any more.
+            if *enough.borrow() || written.findings.is_any() {
                 break;
             }
             let name = format!("tide-{}-{}", self.number, self.dice.below(SKILLS));
-            let status = STATUSES[self.dice.below(STATUSES.len())];
-            let known = written.0.entry(name.clone()).or_default();
-            let is_there = known.iter().any(|attempt| attempt.answer.is_some());
-            let (request, answer) = if !is_there || self.dice.below(3) > 0 {
-                let source =
-                    format!("# Skill: {name}\n# Status: {status}\n\ngo:\n    emit(text=\"mark-{round}\")\n");
-                let body = json!({ "source": source, "status": status });
-                let sent = (version_of(&source), status.to_owned());
-                let answer = self.client.asks("PUT", &format!("/v1/skills/{name}"), Some(&body)).await;
-                (AttemptedChange::Text(sent), answer)
-            } else {
-                let path = format!("/v1/skills/{name}/status");
-                let body = json!({ "status": status });
-                (
-                    AttemptedChange::Status(status.to_owned()),
-                    self.client.asks("POST", &path, Some(&body)).await,
-                )
-            };
-            let is_answered = answer.is_some();
-            let answer = answer.map(|answer| {
-                let text = |field: &str| answer[field].as_str().unwrap().to_owned();
-                (text("version"), text("status"))
-            });
-            known.push(SkillAttempt { request, answer });
-            if is_answered {
+            let change = self.choose(round, written.skills.get(&name));
+            if written.change(&name, &change).await {
                 self.answered.fetch_add(1, Ordering::Relaxed);
-            } else {
-                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
         written
     }
+
+    fn choose(&mut self, mark: usize, skill: Option<&ExpectedSkill>) -> SkillChange {
+        let status = STATUSES[self.dice.below(STATUSES.len())];
+        let (exists, restores) =
+            skill.map_or((false, false), |skill| (skill.exists(), skill.can_be_restored()));
+        match (exists, self.dice.below(12)) {
+            (true, 0..=1) => SkillChange::Delete,
+            (true, 2) => SkillChange::Restore,
+            (true, 3..=6) => SkillChange::Status(status),
+            (false, 0..=5) if restores => SkillChange::Restore,
+            (false, 6) => SkillChange::Status(status),
+            (false, 7) => SkillChange::Delete,
+            _ => SkillChange::Write { mark, status },
+        }
+    }
 }
 
 impl WrittenSkills {
-    pub fn answered(&self) -> usize {
-        self.0.values().flatten().filter(|attempt| attempt.answer.is_some()).count()
+    /// Asks for one change and notes what became of it. False if its answer was lost.
+    async fn change(&mut self, name: &str, change: &SkillChange) -> bool {
+        let before = self.skills.get(name).cloned().unwrap_or_default();
+        let expected = before.after(change, &self.tenant);
+        let (method, path, body) = change.request(name, &self.tenant);
+        let Some((status, text)) = self.tenant.client.answer(method, &path, body.as_ref()).await else {
+            if !self.is_as(name, expected.as_ref().unwrap_or(&before), Some(&before)).await {
+                return false;
+            }
+            if let Ok(after) = expected {
+                self.note(name, after, change);
+            }
+            return false;
+        };
+        let (is_right, wanted) = match &expected {
+            Ok(_) => (status.is_success(), StatusCode::OK),
+            Err(code) => (status == *code, *code),
+        };
+        self.findings.unless(is_right, || {
+            format!("{name}: {change:?} of {before:?} was answered {status} {text}, not {wanted}")
+        });
+        if let Ok(after) = expected {
+            self.changes.count(change);
+            self.note(name, after, change);
+        }
+        true
     }
 
-    pub async fn check(
-        &self,
-        client: &StoreClient,
-        kept: KeptHistory,
-        log: &ApprovalRows,
-        findings: &mut Findings,
-    ) {
-        for (name, attempts) in &self.0 {
-            if attempts.iter().all(|attempt| attempt.answer.is_none()) {
-                continue;
+    /// How often its skills were approved.
+    pub fn approvals(&self) -> usize {
+        self.approvals.values().sum()
+    }
+
+    fn note(&mut self, name: &str, after: ExpectedSkill, change: &SkillChange) {
+        let is_write = matches!(change, SkillChange::Write { .. } | SkillChange::Status(_));
+        if let Some(version) = after.approved_version(name, &self.tenant).filter(|_| is_write) {
+            *self.approvals.entry((name.to_owned(), version)).or_default() += 1;
+        }
+        self.skills.insert(name.to_owned(), after);
+    }
+
+    /// Whether the stored skill is the expected one. If it is another one, it must be this `other`.
+    async fn is_as(&mut self, name: &str, expected: &ExpectedSkill, other: Option<&ExpectedSkill>) -> bool {
+        let stored = match self.stored(name).await {
+            Ok(stored) => stored,
+            Err(why) => {
+                self.findings.unless(false, || format!("{name}: {why}"));
+                return false;
             }
-            let loaded = client.reads("GET", &format!("/v1/skills/{name}"), None).await;
-            let text = |at: &str| loaded.pointer(at).and_then(Value::as_str).unwrap_or_default();
-            let (source, version) = (text("/source"), text("/version"));
+        };
+        let difference = |state: &ExpectedSkill| state.difference(stored.as_ref(), name, &self.tenant);
+        let Some(why) = difference(expected) else { return true };
+        let is_other = other.is_some_and(|other| difference(other).is_none());
+        self.findings.unless(is_other, || format!("{} {name} {why}", self.tenant.name));
+        false
+    }
 
-            // Text and row.
-            let hash = hash_of(source);
-            findings.unless(hash == text("/content_hash") && version == &hash[..12], || {
-                format!("{name}: the hash is not that of the text: {loaded}")
-            });
-            let status = source.lines().find_map(|line| line.strip_prefix("# Status: ")).unwrap_or_default();
-            findings.unless(status == text("/metadata/status"), || {
-                format!("{name}: the text says {status}, the row says {}", text("/metadata/status"))
-            });
-
-            let history = client.reads("GET", &format!("/v1/skills/{name}/versions"), None).await;
-            let text = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
-            let lines: Vec<HistoryLine> = history["items"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|line| (text(line, "version"), text(line, "status")))
-                .collect();
-            let current = (version.to_owned(), status.to_owned());
-            match kept {
-                KeptHistory::LinePerWrite => {
-                    findings.unless(is_history_of(&lines, attempts), || {
-                        format!("{name}: the history is not that of the writes: {lines:?}")
-                    });
-                    findings.unless(lines.last() == Some(&current), || {
-                        format!("{name}: the history ends with {:?}, the text is {current:?}", lines.last())
-                    });
+    /// A skill as it is stored. It asks until a server answers.
+    async fn stored(&self, name: &str) -> Result<Option<StoredState>, String> {
+        let path = format!("/v1/skills/{name}");
+        loop {
+            let skill = self.tenant.client.answer("GET", &path, None).await;
+            let history = self.tenant.client.answer("GET", &format!("{path}/versions"), None).await;
+            match (skill, history) {
+                (Some((StatusCode::OK, skill)), Some((StatusCode::OK, history))) => {
+                    return StoredState::read(&skill, &history).map(Some);
                 }
-                KeptHistory::LinePerVersion => check_versions(name, &lines, attempts, &current, findings),
+                (Some((StatusCode::NOT_FOUND, _)), Some((StatusCode::NOT_FOUND, _))) => return Ok(None),
+                (Some((skill, _)), Some((history, _))) => {
+                    return Err(format!("the skill was answered {skill}, its history {history}"));
+                }
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
-            log.check(name, kept, &lines, findings);
         }
     }
-}
 
-/// Whether the lines are those of the writes, in their order: one line for every write that was answered, one or none for
-/// every other.
-fn is_history_of(lines: &[HistoryLine], attempts: &[SkillAttempt]) -> bool {
-    // Several numbers of lines can be explained by the attempts so far.
-    let mut explained = BTreeSet::from([0]);
-    for attempt in attempts {
-        let mut next: BTreeSet<usize> = explained
-            .iter()
-            .filter(|at| lines.get(**at).is_some_and(|line| attempt.explains(line)))
-            .map(|at| at + 1)
-            .collect();
-        if attempt.answer.is_none() {
-            next.extend(&explained);
+    /// Compares all skills with the store, and all approvals with the audit log. Skills that were deleted are restored,
+    /// so that what comes back is compared too.
+    pub async fn check(&mut self, log: &ApprovalRows) {
+        for (name, expected) in self.skills.clone() {
+            self.is_as(&name, &expected, None).await;
+            if !expected.exists() && expected.can_be_restored() {
+                self.change(&name, &SkillChange::Restore).await;
+                let restored = self.skills[&name].clone();
+                self.is_as(&name, &restored, None).await;
+            }
         }
-        explained = next;
+        log.check(self.tenant.kept, &self.approvals, &mut self.findings);
     }
-    explained.contains(&lines.len())
-}
-
-/// Checks a history with one line for each version.
-fn check_versions(
-    name: &str,
-    lines: &[HistoryLine],
-    attempts: &[SkillAttempt],
-    current: &HistoryLine,
-    findings: &mut Findings,
-) {
-    let distinct: BTreeSet<&HistoryLine> = lines.iter().collect();
-    findings.unless(distinct.len() == lines.len(), || format!("{name}: a version has two lines: {lines:?}"));
-    for line in lines {
-        let is_known = attempts.iter().any(|attempt| attempt.explains(line));
-        findings.unless(is_known, || format!("{name}: nobody wrote {line:?}"));
-    }
-    for answer in attempts.iter().filter_map(|attempt| attempt.answer.as_ref()) {
-        findings.unless(distinct.contains(answer), || format!("{name}: {answer:?} is not in the history"));
-    }
-    // The current state is the last answered write, or a later one.
-    let last = attempts.iter().rposition(|attempt| attempt.answer.is_some()).unwrap_or_default();
-    let is_last = attempts[last..].iter().any(|attempt| attempt.explains(current));
-    findings.unless(is_last && distinct.contains(current), || {
-        format!("{name}: {:?} was answered, {current:?} is there", attempts[last].answer)
-    });
-}
-
-fn hash_of(text: &str) -> String {
-    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn version_of(text: &str) -> String {
-    hash_of(text)[..12].to_owned()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use serde_json::Value;
 
 #[derive(Clone)]
@@ -24,8 +25,13 @@ impl StoreClient {
         }
     }
 
-    /// The answer. None if the server was killed before it came, or if there is no such thing.
-    pub async fn asks(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
+    /// Status and body of the answer. None if the server was killed before it came.
+    pub async fn answer(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Option<(StatusCode, Value)> {
         let mut request = self
             .http
             .request(method.parse().unwrap(), format!("{}{path}", self.url))
@@ -36,9 +42,17 @@ impl StoreClient {
         }
         let answer = request.send().await.ok()?;
         let (status, text) = (answer.status(), answer.text().await.ok()?);
-        let expected = status.is_success() || status == 404 || status == 503;
-        assert!(expected, "{method} {path}: {status} {text}");
-        status.is_success().then(|| serde_json::from_str(&text).unwrap_or_default())
+        // A store can be busy for a moment after the start.
+        (status != StatusCode::SERVICE_UNAVAILABLE)
+            .then(|| (status, serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    /// The answer. None if the server was killed before it came, or if there is no such thing.
+    pub async fn asks(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
+        let (status, answer) = self.answer(method, path, body).await?;
+        let expected = status.is_success() || status == StatusCode::NOT_FOUND;
+        assert!(expected, "{method} {path}: {status} {answer}");
+        status.is_success().then_some(answer)
     }
 
     /// The answer of a server that is not killed.
