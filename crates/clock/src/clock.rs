@@ -194,7 +194,7 @@ impl Clock {
         // All loops end when the server shuts down. A fault in one ends the others at once.
         tokio::try_join!(
             components.due_loop.run(),
-            components.leases.keep(),
+            components.leases.renew_until_shutdown(),
             components.wall_clock.keep_watch(&components.heap, &components.background),
             components.revivals.follow_connecting_agents(&components.fires),
             components.prewake.keep_waking()

@@ -58,7 +58,7 @@ impl Leases {
     }
 
     /// Renews the leases of all held arms until shutdown. Arms that another node has taken over meanwhile are dropped.
-    pub async fn keep(&self) -> Result<(), Fault> {
+    pub async fn renew_until_shutdown(&self) -> Result<(), Fault> {
         loop {
             tokio::select! {
                 () = self.background.closing.cancelled() => return Ok(()),

@@ -265,8 +265,8 @@ impl Platform for Discord {
         EditLimits { pause: Duration::from_secs(1), most: None }
     }
 
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted).await
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::perform(self, bot, permitted).await
     }
 
     async fn follow_up(&self, bot: &OpenedBot, follow_up: FollowUp<'_>) -> FollowedUp {

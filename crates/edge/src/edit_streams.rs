@@ -84,18 +84,18 @@ impl EditStreams {
         Self { streams, timepiece }
     }
 
-    /// Carries out an action by `carry`. An edit may wait, and may be left to a newer one.
-    pub async fn carry<F: Future<Output = EgressResult>>(
+    /// Carries out an action by `perform`. An edit may wait, and may be left to a newer one.
+    pub async fn perform<F: Future<Output = EgressResult>>(
         &self,
         limits: EditLimits,
         permitted: PermittedAction,
-        carry: impl FnOnce(PermittedAction) -> F,
+        perform: impl FnOnce(PermittedAction) -> F,
     ) -> EgressResult {
         let Action::Edit { chat_id, message_id, .. } = &permitted.action else {
-            return carry(permitted).await;
+            return perform(permitted).await;
         };
         if limits == EditLimits::default() {
-            return carry(permitted).await;
+            return perform(permitted).await;
         }
         let key = (permitted.instance.clone(), permitted.on.clone(), chat_id.clone(), message_id.clone());
         let stream = self.streams.get_with(key, Arc::default);
@@ -105,7 +105,7 @@ impl EditStreams {
         let turn = self.timepiece.within(left, waiting.turn(limits, finality, &self.timepiece)).await;
         match turn {
             Ok(None) => {
-                let result = carry(permitted).await;
+                let result = perform(permitted).await;
                 waiting.end(&result.outcome);
                 result
             }
@@ -284,11 +284,11 @@ mod tests {
         fn edit_of(&self, instance: &str, text: &str) -> BoxFuture<'static, EgressResult> {
             let permitted = self.permitted(instance, text);
             let (streams, shown, limits) = (self.streams.clone(), Arc::clone(&self.shown), self.limits);
-            let carry = move |permitted: PermittedAction| async move {
+            let perform = move |permitted: PermittedAction| async move {
                 shown.lock().push(permitted.action.content().unwrap_or_default().to_owned());
                 EgressResult::from(Outcome::sent("m".into()))
             };
-            let mut edit = async move { streams.carry(limits, permitted, carry).await }.boxed();
+            let mut edit = async move { streams.perform(limits, permitted, perform).await }.boxed();
             // It enters its stream now.
             match edit.as_mut().now_or_never() {
                 Some(result) => std::future::ready(result).boxed(),
@@ -353,7 +353,7 @@ mod tests {
     async fn an_edit_that_ends_in_the_middle_of_its_call_leaves_the_message_to_the_next() {
         let stage = TestStream::new(each_second());
         let permitted = stage.permitted("inst_1", "hangs");
-        let mut hanging = stage.streams.carry(each_second(), permitted, |_| std::future::pending()).boxed();
+        let mut hanging = stage.streams.perform(each_second(), permitted, |_| std::future::pending()).boxed();
         assert!(hanging.as_mut().now_or_never().is_none());
         let next = stage.edit("next");
         drop(hanging);

@@ -52,7 +52,7 @@ impl relay::Egress for Edge {
         }
     }
 
-    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, permitted: PermittedAction) -> EgressResult {
         if matches!(permitted.action, Action::FollowUp { .. }) {
             return self.follow_up(permitted).await;
         }
@@ -71,14 +71,14 @@ impl relay::Egress for Edge {
                     // An agent that marks its unfinished texts has ended one without the mark.
                     let is_final = !permitted.stream_cursor.is_empty() && permitted.unfinished().is_none();
                     let message = message_id.clone();
-                    let carry = |permitted| self.carry_as(platform, &bot, permitted);
-                    let carried = self.0.edit_streams.carry(limits, permitted, carry).await;
+                    let perform = |permitted| self.perform_as(platform, &bot, permitted);
+                    let carried = self.0.edit_streams.perform(limits, permitted, perform).await;
                     if is_final && carried.outcome.success {
                         platform.text_is_final(&bot, &message).await;
                     }
                     carried
                 }
-                _ => self.carry_as(platform, &bot, permitted).await,
+                _ => self.perform_as(platform, &bot, permitted).await,
             },
             Ok(None) => Outcome::egress_declined(permitted.on.platform.as_str()).into(),
             Err(fault) => {
@@ -92,7 +92,7 @@ impl relay::Egress for Edge {
 impl Edge {
     /// Carries out an action as this bot, and records what later events and actions depend on: who asked a prompt, and
     /// who created a thread.
-    async fn carry_as(
+    async fn perform_as(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &OpenedBot,
@@ -140,7 +140,7 @@ impl Edge {
             Ok(None) => {
                 return match media {
                     Some(media) => platform.send_media(bot, permitted, media).await,
-                    None => platform.carry(bot, permitted).await,
+                    None => platform.perform(bot, permitted).await,
                 };
             }
             Err(fault) => {

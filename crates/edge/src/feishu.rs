@@ -240,8 +240,8 @@ impl Platform for Feishu {
         self.end_stream(bot, message.as_str()).await;
     }
 
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted).await
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::perform(self, bot, permitted).await
     }
 
     async fn follow_up(&self, bot: &OpenedBot, follow_up: FollowUp<'_>) -> FollowedUp {

@@ -44,17 +44,17 @@ impl RawInteraction<'_> {
 const JSON: &str = "application/json";
 
 /// How a known-safe field is copied.
-enum Safe {
+enum CopyRule {
     /// A text, number, boolean or null. An object or a list in its place is left out.
     Scalar,
     /// An object, of which these fields are copied.
-    Fields(&'static [(&'static str, Safe)]),
+    Fields(&'static [(&'static str, CopyRule)]),
     /// A list. Items that fit are copied.
-    Each(&'static Safe),
+    Each(&'static CopyRule),
 }
 
 /// The known-safe fields of a platform's interactions.
-fn known_safe(platform: &str) -> Option<&'static [(&'static str, Safe)]> {
+fn known_safe(platform: &str) -> Option<&'static [(&'static str, CopyRule)]> {
     match platform {
         "discord" => Some(DISCORD_INTERACTION),
         _ => None,
@@ -62,71 +62,79 @@ fn known_safe(platform: &str) -> Option<&'static [(&'static str, Safe)]> {
 }
 
 /// Not among them: `token`, with which anybody can answer as the bot, and `resolved`, whose files have signed URLs.
-static DISCORD_INTERACTION: &[(&str, Safe)] = &[
-    ("id", Safe::Scalar),
-    ("application_id", Safe::Scalar),
-    ("type", Safe::Scalar),
-    ("guild_id", Safe::Scalar),
-    ("channel_id", Safe::Scalar),
-    ("locale", Safe::Scalar),
-    ("guild_locale", Safe::Scalar),
-    ("channel", Safe::Fields(DISCORD_CHANNEL)),
-    ("member", Safe::Fields(&[("nick", Safe::Scalar), ("user", Safe::Fields(DISCORD_USER))])),
-    ("user", Safe::Fields(DISCORD_USER)),
-    ("message", Safe::Fields(&[("id", Safe::Scalar)])),
-    ("data", Safe::Fields(DISCORD_DATA)),
+static DISCORD_INTERACTION: &[(&str, CopyRule)] = &[
+    ("id", CopyRule::Scalar),
+    ("application_id", CopyRule::Scalar),
+    ("type", CopyRule::Scalar),
+    ("guild_id", CopyRule::Scalar),
+    ("channel_id", CopyRule::Scalar),
+    ("locale", CopyRule::Scalar),
+    ("guild_locale", CopyRule::Scalar),
+    ("channel", CopyRule::Fields(DISCORD_CHANNEL)),
+    ("member", CopyRule::Fields(&[("nick", CopyRule::Scalar), ("user", CopyRule::Fields(DISCORD_USER))])),
+    ("user", CopyRule::Fields(DISCORD_USER)),
+    ("message", CopyRule::Fields(&[("id", CopyRule::Scalar)])),
+    ("data", CopyRule::Fields(DISCORD_DATA)),
 ];
 
-static DISCORD_CHANNEL: &[(&str, Safe)] =
-    &[("id", Safe::Scalar), ("type", Safe::Scalar), ("name", Safe::Scalar), ("parent_id", Safe::Scalar)];
+static DISCORD_CHANNEL: &[(&str, CopyRule)] = &[
+    ("id", CopyRule::Scalar),
+    ("type", CopyRule::Scalar),
+    ("name", CopyRule::Scalar),
+    ("parent_id", CopyRule::Scalar),
+];
 
-static DISCORD_USER: &[(&str, Safe)] =
-    &[("id", Safe::Scalar), ("username", Safe::Scalar), ("global_name", Safe::Scalar), ("bot", Safe::Scalar)];
+static DISCORD_USER: &[(&str, CopyRule)] = &[
+    ("id", CopyRule::Scalar),
+    ("username", CopyRule::Scalar),
+    ("global_name", CopyRule::Scalar),
+    ("bot", CopyRule::Scalar),
+];
 
 /// A command with its options, a pressed component, or a form.
-static DISCORD_DATA: &[(&str, Safe)] = &[
-    ("id", Safe::Scalar),
-    ("name", Safe::Scalar),
-    ("type", Safe::Scalar),
-    ("target_id", Safe::Scalar),
-    ("options", Safe::Each(&DISCORD_OPTION)),
-    ("custom_id", Safe::Scalar),
-    ("component_type", Safe::Scalar),
-    ("values", Safe::Each(&Safe::Scalar)),
-    ("components", Safe::Each(&DISCORD_COMPONENT)),
+static DISCORD_DATA: &[(&str, CopyRule)] = &[
+    ("id", CopyRule::Scalar),
+    ("name", CopyRule::Scalar),
+    ("type", CopyRule::Scalar),
+    ("target_id", CopyRule::Scalar),
+    ("options", CopyRule::Each(&DISCORD_OPTION)),
+    ("custom_id", CopyRule::Scalar),
+    ("component_type", CopyRule::Scalar),
+    ("values", CopyRule::Each(&CopyRule::Scalar)),
+    ("components", CopyRule::Each(&DISCORD_COMPONENT)),
 ];
 
-static DISCORD_OPTION: Safe = Safe::Fields(&[
-    ("name", Safe::Scalar),
-    ("type", Safe::Scalar),
-    ("value", Safe::Scalar),
-    ("focused", Safe::Scalar),
+static DISCORD_OPTION: CopyRule = CopyRule::Fields(&[
+    ("name", CopyRule::Scalar),
+    ("type", CopyRule::Scalar),
+    ("value", CopyRule::Scalar),
+    ("focused", CopyRule::Scalar),
     // Groups of sub-commands have sub-commands, which have options.
-    ("options", Safe::Each(&DISCORD_OPTION)),
+    ("options", CopyRule::Each(&DISCORD_OPTION)),
 ]);
 
-static DISCORD_COMPONENT: Safe = Safe::Fields(&[
-    ("type", Safe::Scalar),
-    ("custom_id", Safe::Scalar),
-    ("value", Safe::Scalar),
-    ("components", Safe::Each(&DISCORD_COMPONENT)),
+static DISCORD_COMPONENT: CopyRule = CopyRule::Fields(&[
+    ("type", CopyRule::Scalar),
+    ("custom_id", CopyRule::Scalar),
+    ("value", CopyRule::Scalar),
+    ("components", CopyRule::Each(&DISCORD_COMPONENT)),
 ]);
 
-fn copy_fields(fields: &[(&str, Safe)], from: &Map<String, Value>) -> Map<String, Value> {
+fn copy_fields(fields: &[(&str, CopyRule)], from: &Map<String, Value>) -> Map<String, Value> {
     let copied =
         fields.iter().filter_map(|(name, safe)| Some(((*name).to_owned(), copy(safe, from.get(*name)?)?)));
     copied.collect()
 }
 
-fn copy(safe: &Safe, from: &Value) -> Option<Value> {
+fn copy(safe: &CopyRule, from: &Value) -> Option<Value> {
     match (safe, from) {
-        (Safe::Scalar, Value::Object(_) | Value::Array(_)) => None,
-        (Safe::Scalar, scalar) => Some(scalar.clone()),
-        (Safe::Fields(fields), Value::Object(object)) => Some(Value::Object(copy_fields(fields, object))),
-        (Safe::Each(item), Value::Array(items)) => {
+        (CopyRule::Scalar, Value::Object(_) | Value::Array(_)) => None,
+        (CopyRule::Scalar, scalar) => Some(scalar.clone()),
+        (CopyRule::Fields(fields), Value::Object(object)) => Some(Value::Object(copy_fields(fields, object))),
+        (CopyRule::Each(item), Value::Array(items)) => {
             Some(Value::Array(items.iter().filter_map(|from| copy(item, from)).collect()))
         }
-        (Safe::Fields(_) | Safe::Each(_), _) => None,
+        (CopyRule::Fields(_) | CopyRule::Each(_), _) => None,
     }
 }
 
@@ -231,7 +239,7 @@ mod tests {
     }
 
     /// Puts the canary into every field that is not listed, and beside and inside of those that are.
-    fn with_canaries(fields: &[(&str, Safe)], names: &[String], depth: u32) -> Value {
+    fn with_canaries(fields: &[(&str, CopyRule)], names: &[String], depth: u32) -> Value {
         let mut object = Map::new();
         for name in names.iter().filter(|name| fields.iter().all(|(known, _)| known != name)) {
             object.insert(name.clone(), json!({ "value": CANARY, CANARY: [CANARY] }));
@@ -242,12 +250,12 @@ mod tests {
         Value::Object(object)
     }
 
-    fn canary_in(safe: &Safe, names: &[String], depth: u32) -> Value {
+    fn canary_in(safe: &CopyRule, names: &[String], depth: u32) -> Value {
         match safe {
-            Safe::Scalar => json!({ "id": CANARY, "value": [CANARY] }),
-            Safe::Fields(fields) => with_canaries(fields, names, depth),
-            Safe::Each(_) if depth == 0 => json!([[CANARY], CANARY.len()]),
-            Safe::Each(item) => json!([canary_in(item, names, depth - 1), [CANARY], { CANARY: CANARY }]),
+            CopyRule::Scalar => json!({ "id": CANARY, "value": [CANARY] }),
+            CopyRule::Fields(fields) => with_canaries(fields, names, depth),
+            CopyRule::Each(_) if depth == 0 => json!([[CANARY], CANARY.len()]),
+            CopyRule::Each(item) => json!([canary_in(item, names, depth - 1), [CANARY], { CANARY: CANARY }]),
         }
     }
 

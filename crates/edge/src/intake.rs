@@ -215,7 +215,7 @@ impl Intake {
         for (arrival, from_bot) in arrivals.chain(from_bots) {
             let mut arrival = Box::new(arrival);
             // Before anything is decided: the sender's id decides whether they may write.
-            self.records.people.settle(&on, &mut arrival).await?;
+            self.records.people.use_known_ids(&on, &mut arrival).await?;
             for part in self.albums.complete(&on, arrival) {
                 match self.judge(platform, bot, part, from_bot, person).await? {
                     ArrivalDecision::Turn(turn) => {

@@ -32,7 +32,7 @@ impl KnownPeople {
     }
 
     /// Replaces chat and sender of an arrival by those under which this person is known.
-    pub async fn settle(&self, on: &BotRef, arrival: &mut Arrival) -> Result<(), Fault> {
+    pub async fn use_known_ids(&self, on: &BotRef, arrival: &mut Arrival) -> Result<(), Fault> {
         let Some(person) = &arrival.person else { return Ok(()) };
         let known = match self.recorded.get(&(on.clone(), person.clone())) {
             Some(chat) => KnownPerson::InChat(chat),

@@ -149,7 +149,7 @@ impl Notices {
             stream_cursor: String::new(),
             deadline: self.timepiece.instant() + TIME_LIMIT,
         };
-        let sending = async { platform.carry(&bot, permitted).await.outcome };
+        let sending = async { platform.perform(&bot, permitted).await.outcome };
         let outcome = match about.zip(platform.text_call()) {
             Some((about, called)) => {
                 let ended = |outcome: &Outcome| match outcome.success {

@@ -235,7 +235,7 @@ pub trait Platform: Send + Sync {
     async fn text_is_final(&self, _bot: &OpenedBot, _message: &MessageId) {}
 
     /// Carries out one action as this bot.
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult;
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult;
 
     /// The kind of capability that actions in this chat need, if a message of the chat brought one.
     fn sending_capability(&self, _chat: &ChatId) -> Option<&'static str> {

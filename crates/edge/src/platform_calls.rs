@@ -20,7 +20,7 @@ use reqwest::redirect::Policy;
 
 pub use calls_with_deadline::{CallsWithDeadline, RepeatRule};
 pub use failure::{CallFailure, CallRefusal, RefusalKind};
-pub use fair_turns::ShareOf;
+pub use fair_turns::ShareOwner;
 pub use platform_socket::{PlatformSocket, SocketFrame};
 pub use rate_limits::{CallShare, PlatformRateLimits};
 

@@ -246,8 +246,8 @@ impl Platform for Telegram {
         EditLimits { pause: Duration::from_secs(if is_group { 3 } else { 1 }), most: None }
     }
 
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted, None).await
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::perform(self, bot, permitted, None).await
     }
 
     /// A message of a customer of a business is answered in the name of that business.
@@ -267,7 +267,7 @@ impl Platform for Telegram {
         let capability = Some(capability).filter(|_| takes_business(bot));
         match media {
             Some(media) => egress::send_media(self, bot, permitted, media, capability).await,
-            None => egress::carry(self, bot, permitted, capability).await,
+            None => egress::perform(self, bot, permitted, capability).await,
         }
     }
 

@@ -184,8 +184,8 @@ impl Platform for Twilio {
         normalize::normalize(self.channel, bot, &verified)
     }
 
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted).await
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::perform(self, bot, permitted).await
     }
 
     fn media_call(&self) -> Option<&'static str> {

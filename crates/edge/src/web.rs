@@ -5,7 +5,6 @@
 //! page's own routes, which authenticate them (`auth`).
 
 mod auth;
-mod carry;
 mod drafts;
 mod enrol;
 mod files;
@@ -15,6 +14,7 @@ mod locks;
 mod markdown;
 mod message_place;
 mod page;
+mod perform;
 mod person;
 mod presses;
 mod problem;
@@ -179,7 +179,7 @@ impl Platform for Web {
         true
     }
 
-    async fn carry(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
         self.carry_out(permitted).await
     }
 

@@ -239,7 +239,7 @@ impl Platform for Webhook {
     }
 
     /// A sender of webhooks cannot be written to.
-    async fn carry(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, _bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
         Outcome::unsupported(permitted.action.op()).into()
     }
 

@@ -178,8 +178,8 @@ impl Platform for WhatsApp {
         }
     }
 
-    async fn carry(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
-        egress::carry(self, bot, permitted).await
+    async fn perform(&self, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+        egress::perform(self, bot, permitted).await
     }
 
     async fn send_media(

@@ -188,7 +188,7 @@ impl Quotas {
     }
 
     /// The same with the last known limits. Call [`Quotas::refresh`] before, where waiting is possible.
-    pub fn take_now(&self, what: QuotaKind, tenant: &TenantId, agent: &InstanceId) -> Result<(), OverQuota> {
+    pub fn try_take(&self, what: QuotaKind, tenant: &TenantId, agent: &InstanceId) -> Result<(), OverQuota> {
         self.take_from(&self.buckets(tenant), what, tenant, Some(agent))
     }
 

@@ -58,7 +58,7 @@ impl Egress for Conversations {
         self.is_built_in(bot)
     }
 
-    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, permitted: PermittedAction) -> EgressResult {
         let posted = Some(self.timepiece.now());
         let outcome = match self.act_on(&permitted).await {
             Ok(outcome) => outcome,
@@ -237,7 +237,7 @@ mod tests {
                 stream_cursor: String::new(),
                 deadline: fixture.time.instant(),
             };
-            assert!(conversations.carry(permitted).await.outcome.success);
+            assert!(conversations.perform(permitted).await.outcome.success);
             fixture.ledger.exchanges().exchange(&by.tenant, &asked).await.unwrap().unwrap()
         };
         assert_eq!(says("act_1", "let me see", None).await.state, ExchangeState::Open);

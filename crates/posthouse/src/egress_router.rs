@@ -48,10 +48,10 @@ impl Egress for EgressRouter {
         self.of(of).fetch_media(of, reference, into).await
     }
 
-    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, permitted: PermittedAction) -> EgressResult {
         // A follow-up is answered in one place, so that every refusal is the same.
         if matches!(permitted.action, Action::FollowUp { .. }) {
-            return self.edge.carry(permitted).await;
+            return self.edge.perform(permitted).await;
         }
         // Messages on a built-in platform are stored here and count against the tenant.
         let is_stored = matches!(
@@ -68,6 +68,6 @@ impl Egress for EgressRouter {
             )
             .into();
         }
-        self.of(&permitted.on).carry(permitted).await
+        self.of(&permitted.on).perform(permitted).await
     }
 }

@@ -180,7 +180,7 @@ impl Actions {
     /// after looking up whether it is the repeat of an action that was carried out: such a repeat gets the recorded
     /// outcome. The lookups have a limit too.
     fn charge(&self, action: &Action, by: &GatewayOwner) -> Result<Option<OverQuota>, OverQuota> {
-        let take = |what| self.quotas.take_now(what, &by.tenant, &by.instance);
+        let take = |what| self.quotas.try_take(what, &by.tenant, &by.instance);
         if matches!(action, Action::Typing { .. }) {
             return take(QuotaKind::Typing).map(|()| None);
         }
@@ -243,11 +243,11 @@ impl Actions {
             Err(_) => return unknown(),
         };
         let (id, started) = (permitted.id.clone(), self.background.timepiece.now());
-        let carrying = AssertUnwindSafe(asked.egress.carry(permitted)).catch_unwind();
-        let carried = match self.background.timepiece.within(left(), carrying).await {
+        let performing = AssertUnwindSafe(asked.egress.perform(permitted)).catch_unwind();
+        let carried = match self.background.timepiece.within(left(), performing).await {
             Ok(Ok(carried)) => carried,
             Ok(Err(_)) => {
-                tracing::error!(action.id = %id, "carrying out an action panicked");
+                tracing::error!(action.id = %id, "performing out an action panicked");
                 EgressResult { outcome: unknown(), posted: Some(started), called: None }
             }
             Err(_) => EgressResult { outcome: unknown(), posted: Some(started), called: None },

@@ -14,7 +14,7 @@ use crate::egress::Egress;
 use crate::frame_rate_limit::FrameRateLimit;
 use crate::generation::Proof;
 use crate::message_meter::AgentMeter;
-use crate::prompt_owners::{GotPresses, HandedPress, PromptOwners};
+use crate::prompt_owners::{DeliveredPress, DeliveredPresses, PromptOwners};
 use crate::turns::Turns;
 
 /// Maximum number of entries in memory for a live socket. Beyond it, the socket reads from the ledger.
@@ -54,7 +54,7 @@ pub(crate) struct Seat {
     /// Carries out the agent's actions, and the server's own messages to the people it talks to.
     pub egress: Arc<dyn Egress>,
     /// Presses that it got although it was not live.
-    pub presses: GotPresses,
+    pub presses: DeliveredPresses,
     orders_ready: Arc<Notify>,
     lines: VecDeque<QueuedFrame>,
     close: Option<Closing>,
@@ -80,7 +80,7 @@ pub(crate) enum QueuedFrame {
     /// Dropped when the socket ends.
     Immediate(String),
     /// A press of a prompt that this socket asked. When the socket ends, the live socket reads it from the ledger.
-    Press(HandedPress),
+    Press(DeliveredPress),
 }
 
 impl QueuedFrame {
@@ -188,7 +188,7 @@ impl Seat {
             first_live: None,
             stops_arrived: None,
             egress,
-            presses: GotPresses::default(),
+            presses: DeliveredPresses::default(),
             orders_ready,
             lines: VecDeque::new(),
             close: None,
@@ -214,7 +214,7 @@ impl Seat {
     }
 
     /// Queues a press.
-    pub fn hand(&mut self, press: HandedPress) {
+    pub fn hand(&mut self, press: DeliveredPress) {
         self.lines.push_back(QueuedFrame::Press(press));
         self.orders_ready.notify_one();
     }

@@ -121,5 +121,5 @@ pub trait Egress: Send + Sync {
         Err(NotFetched::Gone)
     }
     /// Carries out the action once and returns its true outcome. The future is dropped at the deadline.
-    async fn carry(&self, permitted: PermittedAction) -> EgressResult;
+    async fn perform(&self, permitted: PermittedAction) -> EgressResult;
 }

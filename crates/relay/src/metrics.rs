@@ -34,7 +34,7 @@ pub struct Metrics {
     entries_refused: Family<ReasonLabel, Counter>,
     entries_stale: Family<StaleLabel, Counter>,
     pub(crate) actions: Family<ActionLabels, Counter>,
-    pub(crate) pokes: Family<ReasonLabel, Counter>,
+    pub(crate) wake_calls: Family<ReasonLabel, Counter>,
     pub(crate) enrolments: Family<ReasonLabel, Counter>,
     pub(crate) provisionings: Family<ReasonLabel, Counter>,
     pub(crate) attachments: Family<ReasonLabel, Counter>,
@@ -99,7 +99,7 @@ impl Metrics {
             "Agents that asked to be stopped, by result",
             self.sleep_calls.clone(),
         );
-        registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
+        registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.wake_calls.clone());
     }
 
     pub(crate) fn entries_stale(&self, action: &'static str, entries: usize) {

@@ -36,7 +36,7 @@ impl PromptOwners {
 }
 
 /// A press for a socket that is not the live one, with the line that delivers it.
-pub(crate) struct HandedPress {
+pub(crate) struct DeliveredPress {
     pub entry: EntryId,
     /// Its position in the ledger, and its size.
     pub place: (Seq, i64),
@@ -45,9 +45,9 @@ pub(crate) struct HandedPress {
 
 /// The presses that a socket got although it was not live. An entry that is read again is not handed over twice.
 #[derive(Default)]
-pub(crate) struct GotPresses(VecDeque<EntryId>);
+pub(crate) struct DeliveredPresses(VecDeque<EntryId>);
 
-impl GotPresses {
+impl DeliveredPresses {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,7 +89,7 @@ impl State {
         };
         seat.presses.add(&entry.id);
         let place = (entry.seq, entry.size());
-        seat.hand(HandedPress { entry: entry.id.clone(), place, line });
+        seat.hand(DeliveredPress { entry: entry.id.clone(), place, line });
         true
     }
 }

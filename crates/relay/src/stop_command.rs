@@ -204,7 +204,7 @@ impl Stops {
         }
         let (egress, confirmation) = (Arc::clone(&stopping.egress), stopping.confirmation.clone());
         drop(stopping);
-        if confirms && !egress.carry(confirmation).await.outcome.success {
+        if confirms && !egress.perform(confirmation).await.outcome.success {
             tracing::warn!("could not tell a person that the agent has stopped");
         }
     }
@@ -213,11 +213,11 @@ impl Stops {
 /// Whether a stored event is exactly a stop.
 pub(crate) fn is_stop(event: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Kept<'a> {
+    struct EventText<'a> {
         #[serde(borrow)]
         text: Cow<'a, str>,
     }
-    serde_json::from_slice::<Kept<'_>>(event).is_ok_and(|kept| kept.text == STOP)
+    serde_json::from_slice::<EventText<'_>>(event).is_ok_and(|kept| kept.text == STOP)
 }
 
 impl State {

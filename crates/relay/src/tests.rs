@@ -153,7 +153,7 @@ impl Egress for RecordedActions {
         false
     }
 
-    async fn carry(&self, permitted: PermittedAction) -> EgressResult {
+    async fn perform(&self, permitted: PermittedAction) -> EgressResult {
         self.0.lock().push(permitted.action);
         Outcome::failed("not carried out").into()
     }

@@ -122,7 +122,7 @@ impl WakeCalls {
             let (cooldown, at_most) = self.pauses;
             let due = self.sleepers.take_due(self.background.timepiece.instant(), cooldown, at_most);
             futures_util::stream::iter(due)
-                .for_each_concurrent(LOOKUPS, |instance| async move { self.poke(&instance).await })
+                .for_each_concurrent(LOOKUPS, |instance| async move { self.call_now(&instance).await })
                 .await;
         }
     }
@@ -193,7 +193,7 @@ impl WakeCalls {
         Some(wall + due.since(now))
     }
 
-    async fn poke(self: &Arc<Self>, instance: &InstanceId) {
+    async fn call_now(self: &Arc<Self>, instance: &InstanceId) {
         let presence = self.connections.presence(instance);
         if presence.connected && !presence.idle {
             return self.sleepers.forget(instance);
@@ -253,7 +253,7 @@ impl WakeCalls {
     /// Makes the call, without body, credentials or tenant data. The response is ignored.
     async fn call(&self, instance: &InstanceId, tenant: &TenantId, url: &str) {
         let count = |why| {
-            self.metrics.pokes.get_or_create(&ReasonLabel { why }).inc();
+            self.metrics.wake_calls.get_or_create(&ReasonLabel { why }).inc();
         };
         let call = OutgoingCall::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
         match self.errand.run(call).await {
@@ -285,7 +285,7 @@ mod tests {
         let take_due = || wake_calls.sleepers.take_due(records.clock.instant(), cooldown, at_most);
         wake_calls.sleepers.note(&heron);
         assert_eq!(take_due(), std::slice::from_ref(&heron));
-        wake_calls.poke(&heron).await;
+        wake_calls.call_now(&heron).await;
         assert_eq!(wake_calls.calls_again(&heron), Some(records.clock.now() + cooldown));
         wake_calls.sleepers.came(&heron);
         assert_eq!(wake_calls.calls_again(&heron), None);
@@ -295,7 +295,7 @@ mod tests {
         records.clock.wind(cooldown);
         assert_eq!(take_due(), std::slice::from_ref(&heron));
         records.ledger.inbox().recall(&heron, &records.entries(&heron).await[0]).await.unwrap();
-        wake_calls.poke(&heron).await;
+        wake_calls.call_now(&heron).await;
         assert_eq!(wake_calls.calls_again(&heron), None);
         assert!(!wake_calls.wake(&heron).await, "it has no wake URL");
     }

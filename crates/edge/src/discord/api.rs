@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::media::FileForm;
 use super::{Discord, TOKEN};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// Calls that a bot may make in a second, over all routes. Discord's own limit is 50.
 const GLOBAL_LIMIT: u32 = 45;
@@ -30,7 +30,7 @@ pub(super) struct DiscordCall<'a> {
     /// Whether the bot's token is sent. Calls with an interaction's token need none, and are not counted for the bot.
     pub as_bot: bool,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

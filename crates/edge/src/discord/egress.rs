@@ -30,7 +30,7 @@ pub(super) struct CreatedMessage {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(discord: &Discord, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(discord: &Discord, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = DiscordCalls::new(discord, bot, &permitted);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::media::FeishuUpload;
 use super::{APP_ID, APP_SECRET, DOMAIN, Feishu};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// Messages that Feishu accepts in one chat in a second.
 const MESSAGES: u32 = 5;
@@ -45,7 +45,7 @@ pub(super) struct FeishuCall<'a> {
     /// The chat or card whose limit it counts against.
     pub limited: Option<LimitedBy>,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

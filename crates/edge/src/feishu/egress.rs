@@ -27,7 +27,7 @@ const NO_MESSAGE: &str = "message to edit not found";
 const NOT_SHOWN: [i64; 3] = [230001, 230054, 230099];
 
 /// Carries out one action.
-pub(super) async fn carry(feishu: &Feishu, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(feishu: &Feishu, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = FeishuCalls::new(feishu, bot, &permitted);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {

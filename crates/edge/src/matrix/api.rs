@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{HOMESERVER_URL, Matrix, TOKEN, USER_ID, is_appservice};
 use crate::bots::OpenedBot;
 use crate::platform::StoredMedia;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// One call.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub(super) struct MatrixCall<'a> {
     /// Made without naming the user as whom an application service acts.
     pub by_service: bool,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

@@ -33,7 +33,7 @@ pub(super) struct MatrixPlace {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(matrix: &Matrix, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(matrix: &Matrix, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = MatrixCalls::new(matrix, bot, &permitted);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {

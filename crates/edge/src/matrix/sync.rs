@@ -92,9 +92,9 @@ pub(super) async fn fetch(matrix: &Matrix, feed: &mut EventFeed) -> FeedEnd {
         };
         let next = answer.next_batch.clone();
         match keep(matrix, feed, answer, since.as_deref()).await {
-            Kept::All => {}
-            Kept::Stopped => return FeedEnd::Stopped,
-            Kept::Failed => return FeedEnd::Failed,
+            StoreOutcome::All => {}
+            StoreOutcome::Stopped => return FeedEnd::Stopped,
+            StoreOutcome::Failed => return FeedEnd::Failed,
         }
         if let Err(fault) = feed.save_cursor(Some(next)).await {
             tracing::error!(%fault, bot.id = %bot.id, "could not store the position of an event feed");
@@ -144,14 +144,14 @@ async fn poll_for(
     matrix.call(bot, call, TIME_LIMIT).await
 }
 
-enum Kept {
+enum StoreOutcome {
     All,
     Stopped,
     Failed,
 }
 
 /// Stores the events of a response, room by room.
-async fn keep(matrix: &Matrix, feed: &EventFeed, answer: SyncAnswer, since: Option<&str>) -> Kept {
+async fn keep(matrix: &Matrix, feed: &EventFeed, answer: SyncAnswer, since: Option<&str>) -> StoreOutcome {
     let platform: Arc<dyn Platform> = Arc::new(matrix.clone());
     let bot = &feed.bot;
     for (room, invited) in &answer.rooms.invite {
@@ -159,22 +159,22 @@ async fn keep(matrix: &Matrix, feed: &EventFeed, answer: SyncAnswer, since: Opti
         let reading = read_invitation(matrix, bot, room, &events);
         if let Err(fault) = feed.intake.take(&platform, bot, reading, None).await {
             tracing::error!(%fault, bot.id = %bot.id, "could not take an invitation");
-            return Kept::Failed;
+            return StoreOutcome::Failed;
         }
     }
     for (room, joined) in answer.rooms.join {
         if feed.stop.is_cancelled() {
-            return Kept::Stopped;
+            return StoreOutcome::Stopped;
         }
         // The first response only says where to begin.
         let Some(since) = since else { continue };
         let room = SyncedRoom { matrix, feed, platform: &platform, id: &room, since };
         match room.keep(joined.timeline).await {
-            Kept::All => {}
+            StoreOutcome::All => {}
             unfinished => return unfinished,
         }
     }
-    Kept::All
+    StoreOutcome::All
 }
 
 /// A room with events since the last position.
@@ -188,41 +188,41 @@ struct SyncedRoom<'a> {
 
 impl SyncedRoom<'_> {
     /// Stores the events since the last position, oldest first.
-    async fn keep(&self, timeline: Timeline) -> Kept {
+    async fn keep(&self, timeline: Timeline) -> StoreOutcome {
         let unread = |failure: CallFailure| {
             let cause = failure.cause(LABEL);
             tracing::warn!(bot.id = %self.feed.bot.id, "could not read the older events of a room: {cause}");
-            Kept::Failed
+            StoreOutcome::Failed
         };
         let stop = &self.feed.stop;
         let gap = match stop.run_until_cancelled(self.find_gap(timeline)).await {
-            None => return Kept::Stopped,
+            None => return StoreOutcome::Stopped,
             Some(Err(failure)) => return unread(failure),
             Some(Ok(gap)) => gap,
         };
         for page in gap.pages.iter().rev() {
             let events = match stop.run_until_cancelled(self.read_page(page)).await {
-                None => return Kept::Stopped,
+                None => return StoreOutcome::Stopped,
                 Some(Err(failure)) => return unread(failure),
                 Some(Ok(page)) => page.oldest_first(),
             };
             match self.store(&events).await {
-                Kept::All => {}
+                StoreOutcome::All => {}
                 unfinished => return unfinished,
             }
         }
         self.store(&gap.newest).await
     }
 
-    async fn store(&self, events: &[Box<RawValue>]) -> Kept {
+    async fn store(&self, events: &[Box<RawValue>]) -> StoreOutcome {
         let bot = &self.feed.bot;
         let events = since_own_join(bot, events);
         let reading = read_events(self.matrix, bot, Some(self.id), &events, &fetched(self.matrix));
         match self.feed.intake.take(self.platform, bot, reading, None).await {
-            Ok(_) => Kept::All,
+            Ok(_) => StoreOutcome::All,
             Err(fault) => {
                 tracing::error!(%fault, bot.id = %bot.id, "could not store the events of a room");
-                Kept::Failed
+                StoreOutcome::Failed
             }
         }
     }

@@ -13,12 +13,12 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 const MOST_WAITING: usize = 2_000;
 
 /// Whose share of a bot's limits a call takes. `None` is the server's own: notices, and questions of the gate.
-pub type ShareOf = Option<TenantId>;
+pub type ShareOwner = Option<TenantId>;
 
 /// Takes one call from each of these buckets, or from none. Returns the time at which the empty ones are filled again.
-pub(super) trait TakeNow: Fn(&[&str]) -> Option<Instant> {}
+pub(super) trait TryTake: Fn(&[&str]) -> Option<Instant> {}
 
-impl<F: Fn(&[&str]) -> Option<Instant>> TakeNow for F {}
+impl<F: Fn(&[&str]) -> Option<Instant>> TryTake for F {}
 
 /// The calls that wait for the limits of one bot.
 #[derive(Default)]
@@ -31,9 +31,9 @@ pub(super) struct FairTurns {
 
 #[derive(Default)]
 struct WaitingCalls {
-    tenants: HashMap<ShareOf, CallsOfTenant>,
+    tenants: HashMap<ShareOwner, CallsOfTenant>,
     /// The tenants with waiting calls, in the order of their turns.
-    turns: VecDeque<ShareOf>,
+    turns: VecDeque<ShareOwner>,
     count: usize,
     last_number: u64,
 }
@@ -53,7 +53,7 @@ struct WaitingCall {
 /// A call that waits. Dropping it withdraws it.
 pub(super) struct CallTurn<'a> {
     turns: &'a FairTurns,
-    of: ShareOf,
+    of: ShareOwner,
     buckets: Arc<[String]>,
     number: u64,
     given: oneshot::Receiver<()>,
@@ -61,7 +61,7 @@ pub(super) struct CallTurn<'a> {
 
 impl FairTurns {
     /// Adds a call. `None` if too many calls of this tenant wait already.
-    pub fn join(&self, of: &ShareOf, buckets: &[&str]) -> Option<CallTurn<'_>> {
+    pub fn join(&self, of: &ShareOwner, buckets: &[&str]) -> Option<CallTurn<'_>> {
         let (turn, given) = oneshot::channel();
         let buckets: Arc<[String]> = buckets.iter().map(|name| (*name).to_owned()).collect();
         let mut waiting = self.waiting.lock();
@@ -84,13 +84,13 @@ impl FairTurns {
     }
 
     /// Gives turns until no waiting call can be made now. Returns the time at which the next may be possible.
-    pub fn give(&self, take_now: &impl TakeNow) -> Option<Instant> {
+    pub fn give(&self, try_take: &impl TryTake) -> Option<Instant> {
         let mut waiting = self.waiting.lock();
         loop {
             let mut next: Option<Instant> = None;
             let given = (0..waiting.turns.len()).find(|at| {
                 let of = waiting.turns[*at].clone();
-                match waiting.tenants.get_mut(&of).map_or(Err(None), |calls| calls.give(take_now)) {
+                match waiting.tenants.get_mut(&of).map_or(Err(None), |calls| calls.give(try_take)) {
                     Ok(()) => true,
                     Err(filled_at) => {
                         next = [next, filled_at].into_iter().flatten().min();
@@ -122,7 +122,7 @@ impl FairTurns {
 
 impl CallsOfTenant {
     /// Gives a turn to the oldest call that can be made. The time at which one can be, if none can be now.
-    fn give(&mut self, take_now: &impl TakeNow) -> Result<(), Option<Instant>> {
+    fn give(&mut self, try_take: &impl TryTake) -> Result<(), Option<Instant>> {
         let mut by_age: Vec<_> = self
             .by_buckets
             .iter()
@@ -132,7 +132,7 @@ impl CallsOfTenant {
         let mut next: Option<Instant> = None;
         for (_, names) in by_age {
             let texts: Vec<&str> = names.iter().map(String::as_str).collect();
-            if let Some(filled_at) = take_now(&texts) {
+            if let Some(filled_at) = try_take(&texts) {
                 next = [next, Some(filled_at)].into_iter().flatten().min();
                 continue;
             }
@@ -153,12 +153,12 @@ impl CallsOfTenant {
 
 impl CallTurn<'_> {
     /// Waits for the turn. One of the waiting calls gives the turns of all; when it leaves, another takes over.
-    pub async fn wait(&mut self, take_now: &impl TakeNow, timepiece: &Timepiece) {
+    pub async fn wait(&mut self, try_take: &impl TryTake, timepiece: &Timepiece) {
         let turns = self.turns;
         let giving = async {
             let _giver = turns.giver.lock().await;
             loop {
-                match turns.give(take_now) {
+                match turns.give(try_take) {
                     Some(next) => {
                         let wait = timepiece.after(next.since(timepiece.instant()));
                         tokio::select! { () = wait => {}, () = turns.changed.notified() => {} }

@@ -17,7 +17,7 @@ use posthouse_wire::BotId;
 
 use super::calls_with_deadline::LONGEST_WAIT;
 use super::failure::{CallFailure, CallRefusal, RefusalKind};
-use super::fair_turns::{FairTurns, ShareOf};
+use super::fair_turns::{FairTurns, ShareOwner};
 use rate_bucket::{RateBucket, Refill};
 
 /// Most buckets that are remembered. One that is forgotten is learned again from the next response.
@@ -70,7 +70,7 @@ pub struct PlatformRateLimits {
 #[derive(Clone, Copy)]
 pub struct CallShare<'a> {
     pub bot: &'a BotId,
-    pub of: &'a ShareOf,
+    pub of: &'a ShareOwner,
 }
 
 impl PlatformRateLimits {
@@ -92,8 +92,8 @@ impl PlatformRateLimits {
     ) -> Result<(), CallFailure> {
         let end = self.timepiece.instant() + left.min(LONGEST_WAIT);
         let turns = self.turns.get_with_by_ref(share.bot, Arc::default);
-        let take_now = |names: &[&str]| self.take_now(names);
-        if turns.is_empty() && take_now(names).is_none() {
+        let try_take = |names: &[&str]| self.try_take(names);
+        if turns.is_empty() && try_take(names).is_none() {
             return Ok(());
         }
         if let Some(filled_at) = self.filled_at(names).filter(|filled_at| *filled_at > end) {
@@ -101,10 +101,10 @@ impl PlatformRateLimits {
         }
         let Some(mut turn) = turns.join(share.of, names) else { return Err(refusal(left.min(LONGEST_WAIT))) };
         // The call that gives the turns may sleep longer than this one has to wait.
-        turns.give(&take_now);
+        turns.give(&try_take);
         turns.changed();
         let until_end = end.since(self.timepiece.instant());
-        let waited = self.timepiece.within(until_end, turn.wait(&take_now, &self.timepiece)).await;
+        let waited = self.timepiece.within(until_end, turn.wait(&try_take, &self.timepiece)).await;
         match waited.is_ok() || turn.is_given() {
             true => Ok(()),
             false => {
@@ -128,7 +128,7 @@ impl PlatformRateLimits {
 
     /// Takes one call from each bucket, or from none. The time at which all empty ones are filled again, if there are
     /// any.
-    fn take_now(&self, names: &[&str]) -> Option<Instant> {
+    fn try_take(&self, names: &[&str]) -> Option<Instant> {
         let buckets: Vec<_> = names.iter().filter_map(|name| self.buckets.get(*name)).collect();
         let mut buckets: Vec<_> = buckets.iter().map(|bucket| bucket.lock()).collect();
         let now = self.timepiece.instant();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{APP_TOKEN, Slack, TOKEN};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// Slack accepts about one new message a second in a channel.
 const MESSAGES: u32 = 1;
@@ -31,7 +31,7 @@ pub(super) struct WebApiCall {
     /// Made with the token of the app instead of that of the bot.
     pub by_app: bool,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

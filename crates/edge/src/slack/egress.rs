@@ -38,7 +38,7 @@ pub(super) struct SlackPlace {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(slack: &Slack, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(slack: &Slack, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = SlackCalls::new(slack, bot, &permitted);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, metadata } => {

@@ -206,9 +206,9 @@ fn on_every_platform_a_long_text_waits_for_a_blocking_thread_and_a_short_one_doe
                 let waiting = tokio::spawn({
                     let (platform, bot) = (Arc::clone(&platform), bot.clone());
                     let long_action = permitted(&bot, long_action, &clock);
-                    async move { platform.carry(&bot, long_action).await.outcome }
+                    async move { platform.perform(&bot, long_action).await.outcome }
                 });
-                let sent = platform.carry(&bot, permitted(&bot, short_action, &clock)).await.outcome;
+                let sent = platform.perform(&bot, permitted(&bot, short_action, &clock)).await.outcome;
                 assert!(sent.success, "{what}: {sent:?}");
                 let before = std::mem::take(&mut *bodies.lock());
                 assert!(before.iter().all(|body| !body.contains("answer")), "{what}: {before:?}");

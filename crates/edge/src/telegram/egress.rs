@@ -103,7 +103,7 @@ struct ChatFound {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(
+pub(super) async fn perform(
     telegram: &Telegram,
     bot: &OpenedBot,
     permitted: PermittedAction,

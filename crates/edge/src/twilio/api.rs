@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::{ACCOUNT, API_KEY_ID, API_KEY_SECRET, AUTH_TOKEN, LABEL, Twilio};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// The version of the API, which is a part of every path.
 const VERSION: &str = "2010-04-01";
@@ -26,7 +26,7 @@ pub(super) struct TwilioCall {
     /// Whether the auth token is used even if there is an API key. An API key may not read its account.
     pub as_account: bool,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 impl TwilioCall {

@@ -21,7 +21,7 @@ struct QueuedMessage {
 }
 
 /// Carries out one action.
-pub(super) async fn carry(twilio: &Twilio, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(twilio: &Twilio, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let mut calls = CallsWithDeadline::new(&twilio.timepiece, permitted.deadline);
     let tenant = permitted.tenant;
     let outcome = match permitted.action {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::Web;
 use super::auth::Visitor;
-use super::carry::{message_of, not_written};
+use super::perform::{message_of, not_written};
 use super::problem::ChatProblem;
 use super::routes::{ChatPage, open};
 use crate::platform::StoredMedia;

@@ -6,8 +6,8 @@ use posthouse_wire::{ActionId, MessageId, Outcome, ThreadId};
 use serde_json::{Value, json};
 
 use super::Web;
-use super::carry::{message_of, part};
 use super::hub::RoomUpdate;
+use super::perform::{message_of, part};
 
 impl Web {
     /// Shows a question. The buttons are below its last message. The prompt is stored before the page shows it, so that

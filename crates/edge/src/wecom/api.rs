@@ -12,7 +12,7 @@ use super::access_tokens::is_stale;
 use super::media::WeComUpload;
 use super::{SECRET, WeCom};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// Calls that one application makes in a second at most. WeCom's own limits are by the minute and higher.
 const APP_LIMIT: u32 = 50;
@@ -27,7 +27,7 @@ pub(super) struct WeComCall<'a> {
     pub query: Vec<(&'static str, String)>,
     pub body: WeComBody<'a>,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

@@ -19,7 +19,7 @@ const EMPTY: &str = "message text is empty";
 const MALFORMED_PROMPT: &str = "malformed prompt: WeCom shows at most 6 options, each with a short id";
 
 /// Carries out one action.
-pub(super) async fn carry(wecom: &WeCom, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(wecom: &WeCom, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
     let calls = CallsWithDeadline::new(&wecom.timepiece, permitted.deadline);
     let (tenant, is_last) = (permitted.tenant, permitted.ends_turn);
     match wecom.product {

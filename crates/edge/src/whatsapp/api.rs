@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::media::UploadForm;
 use super::{TOKEN, WhatsApp};
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOf};
+use crate::platform_calls::{CallFailure, CallRefusal, CallReply, CallShare, RefusalKind, ShareOwner};
 
 /// Messages that a number may send in a second. This is WhatsApp's own default.
 const NUMBER_LIMIT: u32 = 80;
@@ -30,7 +30,7 @@ pub(super) struct GraphCall<'a> {
     pub path: String,
     pub body: GraphBody<'a>,
     /// The tenant for whose agent it is made.
-    pub share_of: ShareOf,
+    pub share_of: ShareOwner,
 }
 
 #[derive(Clone)]

@@ -20,7 +20,11 @@ pub(super) use media::send_media;
 const NO_CHAT: &str = "chat not found";
 
 /// Carries out one action.
-pub(super) async fn carry(whatsapp: &WhatsApp, bot: &OpenedBot, permitted: PermittedAction) -> EgressResult {
+pub(super) async fn perform(
+    whatsapp: &WhatsApp,
+    bot: &OpenedBot,
+    permitted: PermittedAction,
+) -> EgressResult {
     let mut calls = WhatsAppCalls::new(whatsapp, bot, &permitted);
     let outcome = match permitted.action {
         Action::Send { chat_id, content, reply_to, .. } => {

@@ -65,7 +65,7 @@ impl Platform for Pigeon {
         *self.acknowledged.lock().unwrap() += 1;
     }
 
-    async fn carry(&self, _bot: &OpenedBot, order: PermittedAction) -> EgressResult {
+    async fn perform(&self, _bot: &OpenedBot, order: PermittedAction) -> EgressResult {
         let Action::Send { chat_id, content, .. } = order.action else { panic!("only notices are sent") };
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {

@@ -44,7 +44,7 @@ async fn a_limit_of_twilio_counts_for_the_whole_number_and_for_no_other() {
     let server = TestServer::with_platform(&limited, &clock, Arc::new(platform.clone())).await;
     let fixture = twilio::actors::Fixture { stand_in, twilio: platform, bot: limited, clock, server };
     let sends = async |bot: &OpenedBot, to: &str| {
-        fixture.twilio.carry(bot, fixture.order(twilio::actors::send(to, "hello"))).await.outcome
+        fixture.twilio.perform(bot, fixture.order(twilio::actors::send(to, "hello"))).await.outcome
     };
     let struck = fixture.stand_in.fault(too_many().on("POST Messages").until_cleared());
     assert!(is_limited(&sends(&fixture.bot, "+15550177").await));

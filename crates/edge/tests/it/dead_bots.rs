@@ -70,7 +70,7 @@ async fn dies_alone_and_comes_back(bots: TwoBots, refused: impl Fn() -> usize) {
     server.start_edge();
     let (edge, on) = (server.edge(), dead.bot_ref());
     let send = async |bot: &OpenedBot, text: &str| {
-        edge.carry(order(&server, bot, &clock, (chat, text))).await.outcome
+        edge.perform(order(&server, bot, &clock, (chat, text))).await.outcome
     };
     eventually("the mark", async || {
         let outcome = send(&dead, "refused").await;

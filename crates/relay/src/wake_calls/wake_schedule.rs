@@ -33,10 +33,10 @@ struct SleeperSchedule {
 struct SleepingAgent {
     /// Time of the next wake call. The default means at once.
     due: Instant,
-    pokes: u32,
+    calls: u32,
     awake: bool,
     /// A wake call was made since it disconnected.
-    was_poked: bool,
+    was_called: bool,
 }
 
 impl SleeperSchedule {
@@ -73,7 +73,7 @@ impl WakeSchedule {
     pub fn came(&self, instance: &InstanceId) {
         let mut schedule = self.schedule.lock();
         if let Some(sleeper) = schedule.known.get(instance).copied() {
-            schedule.insert(instance, SleepingAgent { awake: true, pokes: 0, ..sleeper });
+            schedule.insert(instance, SleepingAgent { awake: true, calls: 0, ..sleeper });
         }
     }
 
@@ -83,7 +83,7 @@ impl WakeSchedule {
         schedule
             .known
             .get(instance)
-            .filter(|sleeper| !sleeper.awake && sleeper.was_poked)
+            .filter(|sleeper| !sleeper.awake && sleeper.was_called)
             .map(|sleeper| sleeper.due)
     }
 
@@ -103,10 +103,10 @@ impl WakeSchedule {
         while taken.len() < BATCH && schedule.away.first().is_some_and(|(due, _)| *due <= now) {
             let Some((_, instance)) = schedule.away.pop_first() else { break };
             let Some(sleeper) = schedule.known.get(&instance).copied() else { continue };
-            let pause = cooldown.saturating_mul(2_u32.saturating_pow(sleeper.pokes.min(16)));
+            let pause = cooldown.saturating_mul(2_u32.saturating_pow(sleeper.calls.min(16)));
             let due = now + pause.clamp(cooldown, at_most.max(cooldown));
-            let pokes = sleeper.pokes + 1;
-            schedule.insert(&instance, SleepingAgent { due, pokes, was_poked: true, ..sleeper });
+            let calls = sleeper.calls + 1;
+            schedule.insert(&instance, SleepingAgent { due, calls, was_called: true, ..sleeper });
             taken.push(instance);
         }
         taken

@@ -89,7 +89,7 @@ impl Egress for Recorder {
         Ok(FetchedMedia::default())
     }
 
-    async fn carry(&self, order: PermittedAction) -> EgressResult {
+    async fn perform(&self, order: PermittedAction) -> EgressResult {
         let habit = order.action.chat_id().and_then(|chat| self.habits.lock().unwrap().get(chat).cloned());
         let number = {
             let mut orders = self.orders.lock().unwrap();

@@ -48,7 +48,7 @@ struct FollowerTurns {
 }
 
 /// The end of one following. `again` is the time of a change that must be followed once more.
-struct Followed {
+struct FollowResult {
     tenant: TenantId,
     again: Option<Moment>,
 }
@@ -83,7 +83,7 @@ impl TriggerFollower {
                         tracing::error!(%tenant, "following the skills of a tenant panicked");
                         None
                     });
-                    Followed { tenant, again }
+                    FollowResult { tenant, again }
                 });
             }
             tokio::select! {
@@ -97,7 +97,7 @@ impl TriggerFollower {
                         followed
                     });
                 }
-                Some(Ok(Followed { tenant, again })) = pauses.join_next() => {
+                Some(Ok(FollowResult { tenant, again })) = pauses.join_next() => {
                     turns.under_way.remove(&tenant);
                     if let Some(since) = again {
                         self.changes().note(&tenant, since);

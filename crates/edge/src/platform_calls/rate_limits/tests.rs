@@ -17,7 +17,7 @@ fn call_of<'a>(
     tenant: &str,
     names: &'a [&'a str],
 ) -> BoxFuture<'a, Result<(), CallFailure>> {
-    let of: ShareOf = Some(tenant.into());
+    let of: ShareOwner = Some(tenant.into());
     async move { limits.take(CallShare { bot: &"7001".into(), of: &of }, names, LONGEST_WAIT).await }.boxed()
 }
 
@@ -153,7 +153,7 @@ async fn a_new_period_lets_through_as_many_waiting_calls_as_it_holds() {
     limits.learn("learned", 1, Duration::from_secs(1));
     for name in ["known", "learned"] {
         let names = [name];
-        while limits.take_now(&names).is_none() {}
+        while limits.try_take(&names).is_none() {}
         let mut waiting: Vec<_> = (0..5).map(|_| call_of(&limits, "ten_1", &names)).collect();
         assert_eq!(made(&mut waiting), 0, "{name}");
         for expected in [2, 2, 1] {
@@ -168,9 +168,9 @@ async fn a_known_limit_holds_in_any_time_as_long_as_its_period() {
     let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
     let limits = PlatformRateLimits::new(clock.clone());
     limits.set_limit("known", 3, Duration::from_secs(1));
-    assert_eq!(limits.take_now(&["known"]), None);
+    assert_eq!(limits.try_take(&["known"]), None);
     clock.wind(Duration::from_millis(900));
-    let taken = || (0..9).filter(|_| limits.take_now(&["known"]).is_none()).count();
+    let taken = || (0..9).filter(|_| limits.try_take(&["known"]).is_none()).count();
     assert_eq!(taken(), 2);
     clock.wind(Duration::from_millis(100));
     assert_eq!(taken(), 1, "only the first call is a second ago");
@@ -183,9 +183,9 @@ async fn a_pause_that_the_platform_asks_for_ends_and_leaves_no_limit() {
     limits.set_limit("known", 100, Duration::from_secs(1));
     for name in ["chat", "known"] {
         limits.pause(name, Duration::from_secs(5));
-        assert!(limits.take_now(&[name]).is_some(), "{name}");
+        assert!(limits.try_take(&[name]).is_some(), "{name}");
         clock.wind(Duration::from_secs(5));
-        assert!((0..50).all(|_| limits.take_now(&[name]).is_none()), "{name}");
+        assert!((0..50).all(|_| limits.try_take(&[name]).is_none()), "{name}");
     }
 }
 
@@ -195,9 +195,9 @@ async fn what_the_platform_announces_replaces_what_was_assumed_of_a_period() {
     let limits = PlatformRateLimits::new(clock.clone());
     limits.learn("b", 4, Duration::from_secs(9));
     clock.wind(Duration::from_secs(9));
-    assert_eq!(limits.take_now(&["b"]), None, "a period of nine seconds is assumed");
+    assert_eq!(limits.try_take(&["b"]), None, "a period of nine seconds is assumed");
     limits.learn("b", 0, Duration::from_secs(2));
-    assert!(limits.take_now(&["b"]).is_some());
+    assert!(limits.try_take(&["b"]).is_some());
     clock.wind(Duration::from_secs(2));
-    assert_eq!(limits.take_now(&["b"]), None);
+    assert_eq!(limits.try_take(&["b"]), None);
 }

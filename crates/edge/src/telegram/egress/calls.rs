@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::prompts::InlineKeyboard;
 use crate::bots::OpenedBot;
-use crate::platform_calls::{CallFailure, CallShare, CallsWithDeadline, RefusalKind, RepeatRule, ShareOf};
+use crate::platform_calls::{CallFailure, CallShare, CallsWithDeadline, RefusalKind, RepeatRule, ShareOwner};
 use crate::telegram::api::CallBody;
 use crate::telegram::media::MediaForm;
 use crate::telegram::{CALLS_PER_SECOND, CALLS_PER_SECOND_BY_DEFAULT, Telegram};
@@ -25,7 +25,7 @@ pub(super) struct TelegramCalls<'a> {
     pub business: Option<&'a Secret>,
     /// The buttons below the next message.
     pub keyboard: Option<InlineKeyboard>,
-    share_of: ShareOf,
+    share_of: ShareOwner,
     /// The names of the limits that its calls count against: of the whole bot, and of the chat.
     limits: [String; 2],
 }

@@ -48,14 +48,14 @@ async fn a_slash_command_is_a_message_whose_follow_ups_answer_it() {
     // The first answer to the interaction is a call of its own. Before it there is nothing to follow.
     let answered = async {
         loop {
-            let first = edge.carry(fixture.order(follow_up("yes"))).await.outcome;
+            let first = edge.perform(fixture.order(follow_up("yes"))).await.outcome;
             if first.success {
                 return first;
             }
         }
     };
     let first = tokio::time::timeout(LONG, answered).await.expect("the follow-up never succeeds");
-    let second = edge.carry(fixture.order(follow_up("take an umbrella"))).await.outcome;
+    let second = edge.perform(fixture.order(follow_up("take an umbrella"))).await.outcome;
     assert!(second.success, "{second:?}");
     assert_ne!(first.message_id, second.message_id, "the first fills the deferred answer");
     let calls: Vec<String> =
@@ -69,7 +69,7 @@ async fn a_slash_command_is_a_message_whose_follow_ups_answer_it() {
         PermittedAction { instance: "inst_other".into(), ..fixture.order(follow_up("psst")) },
         PermittedAction { tenant: "ten_other".into(), ..fixture.order(follow_up("psst")) },
     ] {
-        let refused = edge.carry(order).await.outcome;
+        let refused = edge.perform(order).await.outcome;
         assert_eq!(refused, posthouse_wire::Outcome::no_capability());
     }
     for event in fixture.events().await {
@@ -108,7 +108,7 @@ async fn a_press_answers_its_prompt_and_takes_the_buttons_away() {
         reply_to: None,
         metadata: Metadata::default(),
     };
-    let asked = fixture.server.edge().carry(fixture.order(prompt)).await.outcome;
+    let asked = fixture.server.edge().perform(fixture.order(prompt)).await.outcome;
     assert!(asked.success, "{asked:?}");
     let message = asked.message_id.unwrap();
     fixture.inject(json!({"do": "press", "message_id": message, "custom_id": "hp1:a1b2c3.00112233:once"}));
@@ -197,10 +197,10 @@ async fn a_follow_up_that_may_have_been_carried_out_is_not_repeated() {
     fixture.connected().await;
     fixture.commands("twice");
     fixture.hears(&["/ask twice"]).await;
-    assert!(fixture.server.edge().carry(fixture.order(follow_up("first"))).await.outcome.success);
+    assert!(fixture.server.edge().perform(fixture.order(follow_up("first"))).await.outcome.success);
     let fault = CallFault::new(CallFaultKind::ServerError { status: 502 }).times(9);
     let fault = fixture.stand_in.fault(fault.on("POST /webhooks/{application}/{token}"));
-    let unknown = fixture.server.edge().carry(fixture.order(follow_up("second"))).await.outcome;
+    let unknown = fixture.server.edge().perform(fixture.order(follow_up("second"))).await.outcome;
     assert!(error(&unknown).contains("timed out"), "these words keep a gateway from sending it again");
     assert_eq!(fixture.stand_in.struck(fault), 1);
     feed.stop().await;
@@ -214,7 +214,7 @@ async fn a_follow_up_of_an_ended_token_looks_like_one_that_was_never_there() {
     fixture.commands("too late");
     fixture.hears(&["/ask too late"]).await;
     fixture.stand_in.advance(std::time::Duration::from_secs(901));
-    let refused = fixture.server.edge().carry(fixture.order(follow_up("hello?"))).await.outcome;
+    let refused = fixture.server.edge().perform(fixture.order(follow_up("hello?"))).await.outcome;
     assert_eq!(error(&refused), posthouse_wire::Outcome::no_capability().error.unwrap());
     feed.stop().await;
 }

@@ -86,7 +86,7 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
     let stranger = fixture.order(send(CHANNEL, "x"));
     let mut wrong = bot(json!({}));
     wrong.credentials.insert("token", posthouse_wire::Secret::new("canary-wrong"));
-    let refused = fixture.discord.carry(&wrong, stranger).await.outcome;
+    let refused = fixture.discord.perform(&wrong, stranger).await.outcome;
     assert!(error(&refused).starts_with("unauthorized"));
 }
 

@@ -23,8 +23,8 @@ async fn an_agent_that_edits_many_times_a_second_meets_no_limit_and_its_last_tex
     let settings = Settings { limits: Some(DiscordLimits::default()), ..Settings::default() };
     let fixture = open(Timepiece::wall(), settings).await;
     let edge = fixture.server.edge();
-    let message = edge.carry(fixture.order(send(CHANNEL, "…"))).await.outcome.message_id.unwrap();
-    let edits = (0..60).map(|number| edge.carry(fixture.order(edit(&message, format!("text {number}")))));
+    let message = edge.perform(fixture.order(send(CHANNEL, "…"))).await.outcome.message_id.unwrap();
+    let edits = (0..60).map(|number| edge.perform(fixture.order(edit(&message, format!("text {number}")))));
     let results = futures_util::future::join_all(edits).await;
     assert!(results.iter().all(|result| result.outcome.success), "{results:?}");
     let filter = serde_json::from_value(json!({"kind": "edited"})).unwrap();

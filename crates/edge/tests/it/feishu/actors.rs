@@ -149,7 +149,7 @@ impl Fixture {
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.feishu.carry(&self.bot, self.order(action)).await.outcome
+        self.feishu.perform(&self.bot, self.order(action)).await.outcome
     }
 
     /// Waits until the agent has these messages.

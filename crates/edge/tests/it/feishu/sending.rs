@@ -66,7 +66,7 @@ async fn a_text_that_grows_is_a_card_with_any_number_of_edits_and_an_end() {
     // It can be edited after that too, also by a server that has just started.
     assert!(fixture.outcome(edit(DIRECT, &message, "corrected")).await.success);
     let restarted = edge::feishu::Feishu::new(&fixture.stand_in.base_url(), Timepiece::wall());
-    let again = restarted.carry(&fixture.bot, fixture.order(edit(DIRECT, &message, "once more"))).await;
+    let again = restarted.perform(&fixture.bot, fixture.order(edit(DIRECT, &message, "once more"))).await;
     assert!(again.outcome.success, "{:?}", again.outcome);
     assert_eq!(edited(&fixture)[30..], ["corrected", "once more"]);
 }
@@ -96,7 +96,7 @@ async fn a_message_of_another_chat_is_neither_edited_nor_answered_nor_reacted_to
     // Also where the server does not remember the messages.
     let restarted = edge::feishu::Feishu::new(&fixture.stand_in.base_url(), Timepiece::wall());
     for feishu in [&fixture.feishu, &restarted] {
-        let outcome = async |action| feishu.carry(&fixture.bot, fixture.order(action)).await.outcome;
+        let outcome = async |action| feishu.perform(&fixture.bot, fixture.order(action)).await.outcome;
         for message in [own.as_str(), there["message"].as_str().unwrap(), "om_404"] {
             let edit = outcome(edit(DIRECT, message, "psst")).await;
             assert_eq!(error(&edit), "message to edit not found", "{message}");
@@ -147,7 +147,7 @@ async fn a_thread_is_written_to_by_answers_below_its_message() {
             reply_to: None,
             metadata: metadata.clone(),
         };
-        let sent = feishu.carry(&fixture.bot, fixture.order(action)).await.outcome;
+        let sent = feishu.perform(&fixture.bot, fixture.order(action)).await.outcome;
         assert!(sent.success, "{sent:?}");
     }
     let rows = fixture.stand_in.transcript(&RowFilter::sent(DIRECT).saying("below"));
@@ -201,7 +201,7 @@ async fn a_reaction_is_added_and_taken_away() {
     // A server that has just started finds it among those of the message.
     let restarted = edge::feishu::Feishu::new(&fixture.stand_in.base_url(), Timepiece::wall());
     for _ in 0..2 {
-        let removed = restarted.carry(&fixture.bot, fixture.order(react("👍", true))).await.outcome;
+        let removed = restarted.perform(&fixture.bot, fixture.order(react("👍", true))).await.outcome;
         assert!(removed.success, "{removed:?}");
     }
     assert_eq!(fixture.rows("unreacted").len(), 1);
@@ -234,14 +234,16 @@ async fn an_access_token_that_ends_is_replaced_and_a_bot_whose_secret_ends_is_ma
     fixture.server.start_edge();
     fixture.stand_in.change_secret(APP, "canary-new-secret");
     let edge = fixture.server.edge();
-    assert!(error(&edge.carry(fixture.order(send(DIRECT, "three"))).await.outcome).contains("unauthorized"));
+    assert!(
+        error(&edge.perform(fixture.order(send(DIRECT, "three"))).await.outcome).contains("unauthorized")
+    );
     let marked = async {
         while !edge.health().is_dead(&fixture.bot.bot_ref()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(LONG, marked).await.expect("the bot is marked as dead");
-    let refused = edge.carry(fixture.order(send(DIRECT, "four"))).await.outcome;
+    let refused = edge.perform(fixture.order(send(DIRECT, "four"))).await.outcome;
     assert_eq!(error(&refused), "unauthorized: this bot's credential is not accepted");
     let refused = fixture.feishu.check_credentials(&fixture.bot).await.unwrap_err();
     assert!(matches!(refused, BotTrouble::CredentialRefused(_)), "{refused}");

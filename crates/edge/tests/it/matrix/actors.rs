@@ -184,7 +184,7 @@ impl Fixture {
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.matrix.carry(&self.bot, self.order(action)).await.outcome
+        self.matrix.perform(&self.bot, self.order(action)).await.outcome
     }
 
     pub fn rows(&self, kind: &str) -> Vec<PlatformRow> {

@@ -192,12 +192,12 @@ impl Fixture {
         }
     }
 
-    pub async fn carry(&self, action: Action) -> EgressResult {
-        self.slack.carry(&self.bot, self.order(action)).await
+    pub async fn perform(&self, action: Action) -> EgressResult {
+        self.slack.perform(&self.bot, self.order(action)).await
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.carry(action).await.outcome
+        self.perform(action).await.outcome
     }
 
     /// Waits until the agent has these messages.

@@ -102,7 +102,7 @@ async fn a_bot_whose_token_is_revoked_is_marked_dead_and_makes_no_more_calls() {
     eventually("the mark", async || server.edge().health().is_dead(&on)).await;
     eventually("the end of the socket", async || fixture.stand_in.sockets("A1") == 0).await;
     let calls = fixture.stand_in.struck(dead);
-    let refused = server.edge().carry(fixture.order(send(DIRECT, "refused"))).await.outcome;
+    let refused = server.edge().perform(fixture.order(send(DIRECT, "refused"))).await.outcome;
     assert_eq!(error(&refused), "unauthorized: this bot's credential is not accepted");
     assert_eq!(fixture.stand_in.struck(dead), calls);
 }

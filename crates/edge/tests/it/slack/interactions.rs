@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     async fn follows_up(&self, content: &str) -> Outcome {
-        self.server.edge().carry(self.order(follow_up(content))).await.outcome
+        self.server.edge().perform(self.order(follow_up(content))).await.outcome
     }
 }
 
@@ -66,7 +66,7 @@ async fn a_slash_command_is_a_message_whose_follow_ups_answer_its_person() {
         fixture.order(follow_up_with("slack.trigger_id", "psst")),
         fixture.order(follow_up_with("discord.interaction_token", "psst")),
     ] {
-        assert_eq!(fixture.server.edge().carry(order).await.outcome, Outcome::no_capability());
+        assert_eq!(fixture.server.edge().perform(order).await.outcome, Outcome::no_capability());
     }
     for event in fixture.events().await {
         let written = serde_json::to_string(&event).unwrap();
@@ -107,7 +107,7 @@ async fn a_press_answers_its_prompt_and_takes_the_buttons_away() {
     let fixture = open().await;
     fixture.mentions("hello");
     fixture.hears(&["hello"]).await;
-    let asked = fixture.server.edge().carry(fixture.order(prompt())).await.outcome;
+    let asked = fixture.server.edge().perform(fixture.order(prompt())).await.outcome;
     assert!(asked.success, "{asked:?}");
     let message = asked.message_id.unwrap();
     let row = fixture.stand_in.transcript(&RowFilter::sent(CHANNEL)).pop().unwrap();

@@ -16,14 +16,14 @@ async fn an_agent_that_edits_many_times_a_second_meets_no_limit_and_its_last_tex
     // This creates the conversation.
     fixture.inject(json!({"do": "message", "text": "hello"}));
     let edge = fixture.server.edge();
-    let message = edge.carry(fixture.order(send(DIRECT, "…"))).await.outcome.message_id.unwrap();
+    let message = edge.perform(fixture.order(send(DIRECT, "…"))).await.outcome.message_id.unwrap();
     let edit = |content| Action::Edit {
         chat_id: DIRECT.into(),
         message_id: message.clone(),
         content,
         metadata: Metadata::default(),
     };
-    let edits = (0..60).map(|number| edge.carry(fixture.order(edit(format!("text {number}")))));
+    let edits = (0..60).map(|number| edge.perform(fixture.order(edit(format!("text {number}")))));
     let results = futures_util::future::join_all(edits).await;
     assert!(results.iter().all(|result| result.outcome.success), "{results:?}");
     let shown: Vec<_> = fixture.rows("edited").into_iter().filter_map(|row| row.text).collect();

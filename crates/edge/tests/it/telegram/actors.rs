@@ -77,13 +77,13 @@ impl Fixture {
         }
     }
 
-    pub async fn carry(&self, action: Action) -> EgressResult {
+    pub async fn perform(&self, action: Action) -> EgressResult {
         let order = self.order(action);
-        self.telegram.carry(&self.bot, order).await
+        self.telegram.perform(&self.bot, order).await
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.carry(action).await.outcome
+        self.perform(action).await.outcome
     }
 
     /// The messages of the bot in the chat.

@@ -65,7 +65,7 @@ async fn a_reply_to_a_customer_is_sent_in_the_name_of_the_business() {
     business.hears("business_message", Some(CONNECTION)).await;
     let without = business.fixture.outcome(send("9", "as the bot")).await;
     assert!(error(&without).starts_with("Forbidden"), "the stand-in refuses the bot itself");
-    let sent = business.server.edge().carry(business.order("as the business")).await;
+    let sent = business.server.edge().perform(business.order("as the business")).await;
     assert!(sent.outcome.success, "{sent:?}");
     assert_eq!(business.last_call()["business_connection_id"], CONNECTION);
     for entry in business.server.texts().await {
@@ -74,7 +74,7 @@ async fn a_reply_to_a_customer_is_sent_in_the_name_of_the_business() {
 
     // Now they write to the bot itself, and are answered by it.
     business.hears("message", None).await;
-    assert!(business.server.edge().carry(business.order("as the bot")).await.outcome.success);
+    assert!(business.server.edge().perform(business.order("as the bot")).await.outcome.success);
     assert_eq!(business.last_call()["business_connection_id"], Value::Null);
 }
 
@@ -83,7 +83,7 @@ async fn another_agent_does_not_speak_for_the_business() {
     let business = Business::open().await;
     business.hears("business_message", Some(CONNECTION)).await;
     let foreign = PermittedAction { instance: "inst_other".into(), ..business.order("psst") };
-    let refused = business.server.edge().carry(foreign).await.outcome;
+    let refused = business.server.edge().perform(foreign).await.outcome;
     assert!(error(&refused).starts_with("Forbidden"));
 }
 

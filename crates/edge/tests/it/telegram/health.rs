@@ -62,7 +62,7 @@ async fn a_bot_whose_token_dies_is_marked_and_left_alone_until_it_is_accepted_ag
     let revoked = fixture.stand_in.fault(Fault::new(FaultKind::Unauthorized).until_cleared());
     fixture.stand_in.fault(Fault::new(FaultKind::Unauthorized).on("getUpdates").until_cleared());
     fixture.stand_in.inject(Injection::text(5, "to a dead bot")).unwrap();
-    let sent = edge.carry(fixture.order(send("5", "refused"))).await.outcome;
+    let sent = edge.perform(fixture.order(send("5", "refused"))).await.outcome;
     assert!(error(&sent).starts_with("unauthorized"));
     eventually("the mark", async || edge.health().is_dead(&on())).await;
     let dead = server.ledger.dead_bots().dead_bots().await.unwrap();
@@ -71,7 +71,7 @@ async fn a_bot_whose_token_dies_is_marked_and_left_alone_until_it_is_accepted_ag
     // Actions are answered without a call.
     let calls = fixture.stand_in.struck(revoked);
     for _ in 0..3 {
-        let sent = edge.carry(fixture.order(send("5", "refused"))).await.outcome;
+        let sent = edge.perform(fixture.order(send("5", "refused"))).await.outcome;
         assert_eq!(error(&sent), "unauthorized: this bot's credential is not accepted");
     }
     assert_eq!(fixture.stand_in.struck(revoked), calls);
@@ -85,7 +85,7 @@ async fn a_bot_whose_token_dies_is_marked_and_left_alone_until_it_is_accepted_ag
     let works = eventually("the bot works again", async || !edge.health().is_dead(&on()));
     fixture.clock.wind_until(CHECK, works).await;
     eventually("the kept message", async || server.texts().await.len() == 3).await;
-    assert!(edge.carry(fixture.order(send("5", "back"))).await.outcome.success);
+    assert!(edge.perform(fixture.order(send("5", "back"))).await.outcome.success);
     assert_eq!(fixture.sent(5), ["back"]);
     assert!(server.ledger.dead_bots().dead_bots().await.unwrap().is_empty());
 }
@@ -96,13 +96,13 @@ async fn a_single_refusal_of_a_token_that_works_does_not_mark_the_bot() {
     let server = running(&fixture, &polling()).await;
     eventually("two messages", async || server.texts().await.len() == 2).await;
     let once = fixture.stand_in.fault(Fault::new(FaultKind::Unauthorized).on("sendMessage"));
-    let sent = server.edge().carry(fixture.order(send("5", "refused"))).await.outcome;
+    let sent = server.edge().perform(fixture.order(send("5", "refused"))).await.outcome;
     assert!(error(&sent).starts_with("unauthorized"));
     assert_eq!(fixture.stand_in.struck(once), 1);
     // The bot goes on; what is sent next arrives.
     fixture.stand_in.inject(Injection::text(5, "still here")).unwrap();
     eventually("the next message", async || server.texts().await.len() == 3).await;
-    assert!(server.edge().carry(fixture.order(send("5", "sent"))).await.outcome.success);
+    assert!(server.edge().perform(fixture.order(send("5", "sent"))).await.outcome.success);
     assert!(!server.edge().health().is_dead(&on()));
 }
 
@@ -132,7 +132,7 @@ async fn a_replaced_token_is_checked_and_serves_the_bot_at_once() {
 
     edge.replace_credentials(&on(), token(TOKEN)).await.unwrap().unwrap();
     assert!(!edge.health().is_dead(&on()));
-    assert!(edge.carry(fixture.order(send("5", "at once"))).await.outcome.success);
+    assert!(edge.perform(fixture.order(send("5", "at once"))).await.outcome.success);
     // The clock stands still: nothing waits for the next check.
     eventually("the waiting messages", async || server.texts().await.len() == 2).await;
 }

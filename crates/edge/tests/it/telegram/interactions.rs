@@ -53,7 +53,7 @@ fn draft(chat: &str, content: &str, is_final: bool) -> Action {
 #[tokio::test]
 async fn a_prompt_is_a_message_with_buttons_below_its_last_part() {
     let fixture = open(Timepiece::wall()).await;
-    let carried = fixture.carry(prompt("5", "**Run** `rm`?")).await;
+    let carried = fixture.perform(prompt("5", "**Run** `rm`?")).await;
     assert!(carried.outcome.success, "{carried:?}");
     assert_eq!(carried.called.as_deref(), Some("sendMessage"));
     let asked = fixture.stand_in.transcript(&Filter::sent(5)).remove(0);
@@ -150,7 +150,7 @@ async fn clearing_the_typing_sign_calls_nothing() {
     let fixture = open(Timepiece::wall()).await;
     let clear =
         Action::Typing { chat_id: "5".into(), content: Some(String::new()), metadata: Metadata::default() };
-    let carried = fixture.carry(clear).await;
+    let carried = fixture.perform(clear).await;
     assert_eq!((carried.outcome, carried.called), (Outcome::done(), None));
 }
 

@@ -60,7 +60,7 @@ fn a_host_whose_lookups_hang_delays_neither_other_bots_nor_the_blocking_threads(
             .map(|n| {
                 let (telegram, hanging) = (Arc::clone(&telegram), Arc::clone(&hanging));
                 let order = fixture.order(send("5", &format!("stuck {n}")));
-                tokio::spawn(async move { telegram.carry(&hanging, order).await })
+                tokio::spawn(async move { telegram.perform(&hanging, order).await })
             })
             .collect();
         let mut hosts = Vec::new();
@@ -70,7 +70,7 @@ fn a_host_whose_lookups_hang_delays_neither_other_bots_nor_the_blocking_threads(
         }
 
         // A bot at another host sends, and a blocking thread is free.
-        let sent = fixture.telegram.carry(&working, fixture.order(send("6", "meanwhile"))).await;
+        let sent = fixture.telegram.perform(&working, fixture.order(send("6", "meanwhile"))).await;
         assert!(sent.outcome.success, "{:?}", sent.outcome);
         tokio::time::timeout(LONG, tokio::task::spawn_blocking(|| ())).await.unwrap().unwrap();
         assert_eq!(fixture.sent(6), ["meanwhile"]);

@@ -20,7 +20,7 @@ async fn an_answer_goes_out_as_markup_and_names_its_message() {
     let fixture = open(Timepiece::wall()).await;
     let before = fixture.clock.now();
     let carried =
-        fixture.carry(send("5", "**bold** and 1.5 - a_b! [site](https://example.test/a_(b))")).await;
+        fixture.perform(send("5", "**bold** and 1.5 - a_b! [site](https://example.test/a_(b))")).await;
     assert!(carried.outcome.success, "{:?}", carried.outcome);
     assert!(carried.posted.unwrap() >= before);
     let row = &fixture.stand_in.transcript(&Filter::sent(5))[0];
@@ -197,7 +197,7 @@ async fn markup_that_telegram_cannot_read_goes_out_plain() {
     let link = format!("[a](https://example.test/{})", "x".repeat(3000));
     for (content, messages) in [("**bold**".to_owned(), 1), (format!("{link}\n{link}"), 2)] {
         refusing.heard.lock().clear();
-        let outcome = telegram.carry(&fixture.bot, fixture.order(send("5", &content))).await.outcome;
+        let outcome = telegram.perform(&fixture.bot, fixture.order(send("5", &content))).await.outcome;
         assert!(outcome.success, "{outcome:?}");
         let heard = refusing.heard.lock().clone();
         assert_eq!(heard[0]["parse_mode"], "MarkdownV2");
@@ -255,7 +255,7 @@ async fn a_request_to_wait_is_honoured_within_the_deadline() {
     let fixture = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
     let fault =
         fixture.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
-    let sending = fixture.carry(send("5", "patience"));
+    let sending = fixture.perform(send("5", "patience"));
     let winding = async {
         assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
         // When a call that was made later is done, this one has been told to wait.
@@ -281,7 +281,7 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
         let fault = fixture
             .stand_in
             .fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
-        let sending = fixture.carry(send("5", "patience"));
+        let sending = fixture.perform(send("5", "patience"));
         let winding = async {
             assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
             fixture.clock.set(if ahead { start + step } else { start - step });
@@ -314,7 +314,7 @@ async fn a_lost_answer_to_a_send_is_never_sent_again() {
     // The second call uses a connection that was used before.
     for times in 1..=2 {
         fixture.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("sendMessage"));
-        let carried = fixture.carry(send("5", "once")).await;
+        let carried = fixture.perform(send("5", "once")).await;
         assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
         assert!(!error(&carried.outcome).contains("network"));
         assert!(carried.posted.is_some());
@@ -338,7 +338,7 @@ async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
     let hanging = fixture.order(send("5", "stuck"));
     let deadline = hanging.deadline;
     let stuck = async {
-        let carried = fixture.telegram.carry(&fixture.bot, hanging).await;
+        let carried = fixture.telegram.perform(&fixture.bot, hanging).await;
         (carried, fixture.clock.instant())
     };
     let others = async {
@@ -358,12 +358,12 @@ async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
 async fn nothing_is_claimed_of_a_telegram_that_cannot_be_reached() {
     let mut fixture = open(Timepiece::wall()).await;
     fixture.bot.settings.insert("api_base_url".to_owned(), json!("http://127.0.0.1:1/"));
-    let carried = fixture.carry(send("5", "x")).await;
+    let carried = fixture.perform(send("5", "x")).await;
     assert!(error(&carried.outcome).starts_with("network: "), "{:?}", carried.outcome);
     assert_eq!(carried.posted, None);
     let mut late = fixture.order(send("5", "x"));
     late.deadline = fixture.clock.instant();
-    let outcome = fixture.telegram.carry(&fixture.bot, late).await.outcome;
+    let outcome = fixture.telegram.perform(&fixture.bot, late).await.outcome;
     assert!(error(&outcome).starts_with("network: "), "{outcome:?}");
 }
 

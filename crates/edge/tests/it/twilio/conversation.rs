@@ -72,12 +72,12 @@ fn texts_buttons_places_and_files_are_read() {
 #[tokio::test]
 async fn a_text_is_sent_plain_by_sms_and_with_marks_by_whatsapp() {
     let fixture = open(SMS).await;
-    let sent = fixture.twilio.carry(&fixture.bot, fixture.order(send(ANA, "**Done**: `x`"))).await.outcome;
+    let sent = fixture.twilio.perform(&fixture.bot, fixture.order(send(ANA, "**Done**: `x`"))).await.outcome;
     assert!(sent.success && sent.message_id.unwrap().as_str().starts_with("SM"));
     assert_eq!(fixture.sent(ANA), ["Done: x"]);
     let fixture = open(WHATSAPP).await;
     for (chat, to) in [("15550177", "whatsapp:+15550177"), ("US.77", "whatsapp:US.77")] {
-        let sent = fixture.twilio.carry(&fixture.bot, fixture.order(send(chat, "**Done**"))).await.outcome;
+        let sent = fixture.twilio.perform(&fixture.bot, fixture.order(send(chat, "**Done**"))).await.outcome;
         assert!(sent.success, "{sent:?}");
         assert_eq!(fixture.sent(to), ["*Done*"]);
     }
@@ -87,7 +87,7 @@ async fn a_text_is_sent_plain_by_sms_and_with_marks_by_whatsapp() {
 async fn a_long_text_becomes_several_messages_that_each_fit() {
     let fixture = open(SMS).await;
     let text = "a word 🦉\n".repeat(300);
-    let sent = fixture.twilio.carry(&fixture.bot, fixture.order(send(ANA, &text))).await.outcome;
+    let sent = fixture.twilio.perform(&fixture.bot, fixture.order(send(ANA, &text))).await.outcome;
     assert!(sent.success, "{sent:?}");
     let texts = fixture.sent(ANA);
     assert!(texts.len() > 2);
@@ -98,7 +98,7 @@ async fn a_long_text_becomes_several_messages_that_each_fit() {
 async fn refusals_are_told_in_words_and_a_request_to_wait_is_honoured() {
     let fixture = open_with(SMS, Some(1)).await;
     let outcome =
-        async |action: Action| fixture.twilio.carry(&fixture.bot, fixture.order(action)).await.outcome;
+        async |action: Action| fixture.twilio.perform(&fixture.bot, fixture.order(action)).await.outcome;
     assert!(error(&outcome(send("+1555x", "x")).await).contains("chat not found"));
     assert!(error(&outcome(send(ANA, " ")).await).contains("empty"));
     let typing = Action::Typing { chat_id: ANA.into(), content: None, metadata: Default::default() };
@@ -112,7 +112,7 @@ async fn refusals_are_told_in_words_and_a_request_to_wait_is_honoured() {
 async fn a_message_whose_answer_is_lost_is_not_sent_again() {
     let fixture = open(SMS).await;
     fixture.stand_in.fault(CallFault::new(CallFaultKind::DropAfterWrite).on("POST Messages"));
-    let lost = fixture.twilio.carry(&fixture.bot, fixture.order(send(ANA, "once"))).await.outcome;
+    let lost = fixture.twilio.perform(&fixture.bot, fixture.order(send(ANA, "once"))).await.outcome;
     assert!(error(&lost).contains("timed out"));
     assert_eq!(fixture.sent(ANA).iter().filter(|text| *text == "once").count(), 1);
 }
@@ -126,7 +126,7 @@ async fn the_account_is_checked_and_a_dead_token_is_told() {
     wrong.credentials.insert("auth_token", Secret::new("canary-wrong"));
     let refused = fixture.twilio.check_credentials(&wrong).await.unwrap_err();
     assert!(matches!(refused, BotTrouble::CredentialRefused(_)), "{refused}");
-    let refused = fixture.twilio.carry(&wrong, fixture.order(send(ANA, "x"))).await.outcome;
+    let refused = fixture.twilio.perform(&wrong, fixture.order(send(ANA, "x"))).await.outcome;
     assert!(error(&refused).starts_with("unauthorized"));
     for (settings, part) in [
         (json!({ "account_sid": "../AC1" }), "account_sid"),

@@ -397,7 +397,7 @@ impl Heron<'_> {
             settings: serde_json::Map::new(),
             credentials: vault::Credentials::default(),
         };
-        self.server.web.carry(&bot, order).await.outcome
+        self.server.web.perform(&bot, order).await.outcome
     }
 
     /// Through the whole edge, with everything that it records.
@@ -409,7 +409,7 @@ impl Heron<'_> {
         let order = self.order(ActionId::mint(self.server.clock.now().millis()), action);
         let agent = self.server.identity.roster.records().instance(&self.instance).await.unwrap().unwrap();
         let order = PermittedAction { may_redeem, tenant: agent.tenant, ..order };
-        relay::Egress::carry(&self.server.edge, order).await.outcome
+        relay::Egress::perform(&self.server.edge, order).await.outcome
     }
 
     fn order(&self, id: ActionId, action: Action) -> PermittedAction {

@@ -191,11 +191,11 @@ impl Fixture {
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.wecom.carry(&self.bot, self.order(action)).await.outcome
+        self.wecom.perform(&self.bot, self.order(action)).await.outcome
     }
 
     pub async fn follows_up(&self, order: PermittedAction) -> Outcome {
-        self.server.edge().carry(order).await.outcome
+        self.server.edge().perform(order).await.outcome
     }
 
     pub fn rows(&self, kind: &str) -> Vec<PlatformRow> {

@@ -25,7 +25,7 @@ async fn an_answer_is_fetched_by_wecom_as_a_stream() {
     fixture.hears(&["hello"]).await;
     let mut first = fixture.order(send("ana", "**one**"));
     first.ends_turn = false;
-    assert!(fixture.wecom.carry(&fixture.bot, first).await.outcome.success);
+    assert!(fixture.wecom.perform(&fixture.bot, first).await.outcome.success);
     assert!(fixture.outcome(send("ana", "two")).await.success);
     let row = fixture.stand_in.wait(&RowFilter::sent("ana"), 1, LONG).await.unwrap().pop().unwrap();
     assert_eq!((&*row.call, row.text.as_deref()), ("stream", Some("**one**\n\ntwo")));

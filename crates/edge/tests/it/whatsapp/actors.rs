@@ -135,7 +135,7 @@ impl Fixture {
     }
 
     pub async fn outcome(&self, action: Action) -> Outcome {
-        self.whatsapp.carry(&self.bot, self.order(action)).await.outcome
+        self.whatsapp.perform(&self.bot, self.order(action)).await.outcome
     }
 
     /// A person writes at the stand-in, so that its window is open.

@@ -166,7 +166,7 @@ async fn the_token_and_the_number_are_checked_and_a_dead_token_is_told() {
     wrong.credentials.insert("token", Secret::new("canary-wrong"));
     let refused = fixture.whatsapp.check_credentials(&wrong).await.unwrap_err();
     assert_eq!(refused, BotTrouble::CredentialRefused("WhatsApp does not accept this token".to_owned()));
-    let refused = fixture.whatsapp.carry(&wrong, fixture.order(send(ANA, "x"))).await.outcome;
+    let refused = fixture.whatsapp.perform(&wrong, fixture.order(send(ANA, "x"))).await.outcome;
     assert!(error(&refused).starts_with("unauthorized"));
     for number in ["", "404404", "+1 555", "../me"] {
         let mut wrong = bot();
