@@ -59,7 +59,7 @@ impl Platform for Pigeon {
         Ok(Reading::default())
     }
 
-    async fn carry(&self, _bot: &OpenedBot, _order: PermittedAction) -> EgressResult {
+    async fn perform(&self, _bot: &OpenedBot, _order: PermittedAction) -> EgressResult {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 
