@@ -99,7 +99,11 @@ impl Metrics {
             "Agents that asked to be stopped, by result",
             self.sleep_calls.clone(),
         );
-        registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.wake_calls.clone());
+        registry.register(
+            "posthouse_relay_wake_pokes",
+            "Wake URLs called, by result",
+            self.wake_calls.clone(),
+        );
     }
 
     pub(crate) fn entries_stale(&self, action: &'static str, entries: usize) {

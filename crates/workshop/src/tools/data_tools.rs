@@ -10,23 +10,26 @@ use crate::data_stores::{DataAnswer, DataBridge, DataRefusalReason, PortableData
 /// What `data_read` found.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum DataFound {
+pub enum DataReadAnswer {
     Entry(Option<Box<PortableData>>),
     Items { items: Vec<PortableData> },
 }
 
-impl DataFound {
+impl DataReadAnswer {
     /// About how long it is as JSON.
     pub fn length(&self) -> usize {
         match self {
-            DataFound::Entry(entry) => entry.as_ref().map_or(0, |entry| entry.length()),
-            DataFound::Items { items } => items.iter().map(PortableData::length).sum(),
+            DataReadAnswer::Entry(entry) => entry.as_ref().map_or(0, |entry| entry.length()),
+            DataReadAnswer::Items { items } => items.iter().map(PortableData::length).sum(),
         }
     }
 }
 
 /// `data_read` of the reference runtime's server: one entry by its id, or null.
-pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Result<DataFound, ToolFailure> {
+pub async fn look_up(
+    data: &DataBridge,
+    arguments: &Map<String, Value>,
+) -> Result<DataReadAnswer, ToolFailure> {
     if let Some(store) = arguments.get("store").and_then(Value::as_str).filter(|store| *store != "primary") {
         return Err(ToolFailure::refused(format!(
             "`data_read` requires a DataStore registered as '{store}'; none found in registry."
@@ -35,16 +38,16 @@ pub async fn look_up(data: &DataBridge, arguments: &Map<String, Value>) -> Resul
     let Some(id) = arguments.get("id").and_then(Value::as_str) else {
         return Err(ToolFailure::arguments("data_read: `id` is required (non-empty string)."));
     };
-    Ok(DataFound::Entry(answered(data.store().get(id).await)?.map(Box::new)))
+    Ok(DataReadAnswer::Entry(answered(data.store().get(id).await)?.map(Box::new)))
 }
 
 /// `data_read` in both forms: an `id` without a `query` is a look-up, and everything else a search.
-pub async fn read(data: &DataBridge, arguments: Map<String, Value>) -> Result<DataFound, ToolFailure> {
+pub async fn read(data: &DataBridge, arguments: Map<String, Value>) -> Result<DataReadAnswer, ToolFailure> {
     let is_given = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
     if is_given("id") && !is_given("query") {
         return look_up(data, &arguments).await;
     }
-    Ok(DataFound::Items { items: answered(data.data_read(arguments).await)? })
+    Ok(DataReadAnswer::Items { items: answered(data.data_read(arguments).await)? })
 }
 
 pub async fn write(
