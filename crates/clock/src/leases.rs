@@ -59,11 +59,15 @@ impl Leases {
 
     /// Renews the leases of all held arms until shutdown. Arms that another node has taken over meanwhile are dropped.
     pub async fn renew_until_shutdown(&self) -> Result<(), Fault> {
+        // The pause counts from the last renewal, however long the ledger took to store that one.
+        let timepiece = &self.background.timepiece;
+        let mut renewed = timepiece.instant();
         loop {
             tokio::select! {
                 () = self.background.closing.cancelled() => return Ok(()),
-                () = self.background.timepiece.after(LEASE / 3) => {}
+                () = timepiece.sleep_until(renewed + LEASE / 3) => {}
             }
+            renewed = timepiece.instant();
             let keys = self.held.claimed();
             if keys.is_empty() {
                 continue;

@@ -164,11 +164,14 @@ impl Dispatcher {
     /// Runs an attempt, and extends its lease so that nobody else makes the same attempt meanwhile.
     async fn holding<T>(&self, key: ReceiptKey, attempt: impl Future<Output = T>) -> T {
         tokio::pin!(attempt);
+        // The pause counts from the last extension, however long the ledger took to store that one.
+        let mut extended = self.timepiece.instant();
         loop {
             tokio::select! {
                 attempted = &mut attempt => return attempted,
-                () = self.timepiece.after(LEASE / 3) => {}
+                () = self.timepiece.sleep_until(extended + LEASE / 3) => {}
             }
+            extended = self.timepiece.instant();
             let until = self.timepiece.now() + LEASE;
             if let Err(fault) = self.receipts.hold(key, until).await {
                 tracing::error!(%fault, "could not extend the lease of a delivery: it may be made twice");

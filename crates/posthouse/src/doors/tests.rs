@@ -147,7 +147,7 @@ struct LargeAnswerServer {
 
 impl LargeAnswerServer {
     fn open() -> Self {
-        let mounts = Router::new().route("/{tenant}/{agent}", get(large));
+        let mounts = Router::new().route("/{tenant}/{agent}", get(large).post(large));
         Self { mounts, unsent: ByteBudget::new(800_000) }
     }
 
@@ -176,6 +176,24 @@ async fn answers_that_a_credential_does_not_read_are_bounded_and_come_back_when_
     first.peer.read_exact(&mut rest).await.unwrap();
     first.sends(b"GET /acme/crow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     while !first.hears().await.contains("HTTP/1.1 200") {}
+}
+
+#[tokio::test]
+async fn a_refused_answer_says_when_to_repeat_only_a_request_that_changed_nothing() {
+    let server = LargeAnswerServer::open();
+    let _held = [server.asked("acme/crow").await, server.asked("acme/crow").await];
+    let mut posting = served_within(server.mounts.clone(), server.unsent.clone());
+    posting.sends(b"POST /acme/crow HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n").await;
+    let heard = posting.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 429") && !heard.contains("retry-after"), "{heard}");
+    assert!(heard.contains("connection: close"), "its body would be read as the next request: {heard}");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_fits_is_told_as_that() {
+    let server = LargeAnswerServer { unsent: ByteBudget::new(300_000), ..LargeAnswerServer::open() };
+    let (_connection, heard) = server.asked("acme/crow").await;
+    assert!(heard.starts_with("HTTP/1.1 500") && heard.contains("answer_too_large"), "{heard}");
 }
 
 #[tokio::test]

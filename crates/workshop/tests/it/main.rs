@@ -24,6 +24,7 @@ mod remote_data;
 mod remote_stores;
 mod run_ends;
 mod run_metrics;
+mod run_queue;
 mod running;
 mod skill_server;
 mod skills;
