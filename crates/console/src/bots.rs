@@ -162,6 +162,18 @@ impl Parts {
         let found = self.identity.roster.records().bot(&platform.into(), &bot.into()).await?;
         found.ok_or_else(|| AdminProblem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")))
     }
+
+    /// The names of the tenants whose agents may use a bot.
+    async fn tenants_of(&self, on: &BotRef) -> Result<Vec<String>, AdminProblem> {
+        let mut names = Vec::new();
+        for tenant in self.identity.gate.claims().shared_bots().admitted_tenants(on).await? {
+            names.push(match tenant {
+                AdmittedTenant::Every => "*".to_owned(),
+                AdmittedTenant::One(id) => self.tenant(id.as_str()).await?.name,
+            });
+        }
+        Ok(names)
+    }
 }
 
 pub(crate) async fn list(
@@ -311,20 +323,6 @@ pub(crate) async fn show(
     let record = console.bot(&platform, &bot).await?;
     let routes = console.identity.roster.records().routes().await?;
     Ok(Json(console.shown_bot(record, &routes).await?))
-}
-
-impl Parts {
-    /// The names of the tenants whose agents may use a bot.
-    async fn tenants_of(&self, on: &BotRef) -> Result<Vec<String>, AdminProblem> {
-        let mut names = Vec::new();
-        for tenant in self.identity.gate.claims().shared_bots().admitted_tenants(on).await? {
-            names.push(match tenant {
-                AdmittedTenant::Every => "*".to_owned(),
-                AdmittedTenant::One(id) => self.tenant(id.as_str()).await?.name,
-            });
-        }
-        Ok(names)
-    }
 }
 
 #[derive(Serialize)]

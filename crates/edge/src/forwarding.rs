@@ -122,12 +122,12 @@ static DISCORD_COMPONENT: CopyRule = CopyRule::Fields(&[
 
 fn copy_fields(fields: &[(&str, CopyRule)], from: &Map<String, Value>) -> Map<String, Value> {
     let copied =
-        fields.iter().filter_map(|(name, safe)| Some(((*name).to_owned(), copy(safe, from.get(*name)?)?)));
+        fields.iter().filter_map(|(name, rule)| Some(((*name).to_owned(), copy(rule, from.get(*name)?)?)));
     copied.collect()
 }
 
-fn copy(safe: &CopyRule, from: &Value) -> Option<Value> {
-    match (safe, from) {
+fn copy(rule: &CopyRule, from: &Value) -> Option<Value> {
+    match (rule, from) {
         (CopyRule::Scalar, Value::Object(_) | Value::Array(_)) => None,
         (CopyRule::Scalar, scalar) => Some(scalar.clone()),
         (CopyRule::Fields(fields), Value::Object(object)) => Some(Value::Object(copy_fields(fields, object))),
@@ -244,14 +244,14 @@ mod tests {
         for name in names.iter().filter(|name| fields.iter().all(|(known, _)| known != name)) {
             object.insert(name.clone(), json!({ "value": CANARY, CANARY: [CANARY] }));
         }
-        for (name, safe) in fields {
-            object.insert((*name).to_owned(), canary_in(safe, names, depth));
+        for (name, rule) in fields {
+            object.insert((*name).to_owned(), canary_in(rule, names, depth));
         }
         Value::Object(object)
     }
 
-    fn canary_in(safe: &CopyRule, names: &[String], depth: u32) -> Value {
-        match safe {
+    fn canary_in(rule: &CopyRule, names: &[String], depth: u32) -> Value {
+        match rule {
             CopyRule::Scalar => json!({ "id": CANARY, "value": [CANARY] }),
             CopyRule::Fields(fields) => with_canaries(fields, names, depth),
             CopyRule::Each(_) if depth == 0 => json!([[CANARY], CANARY.len()]),

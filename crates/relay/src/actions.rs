@@ -247,7 +247,7 @@ impl Actions {
         let carried = match self.background.timepiece.within(left(), performing).await {
             Ok(Ok(carried)) => carried,
             Ok(Err(_)) => {
-                tracing::error!(action.id = %id, "performing out an action panicked");
+                tracing::error!(action.id = %id, "carrying out an action panicked");
                 EgressResult { outcome: unknown(), posted: Some(started), called: None }
             }
             Err(_) => EgressResult { outcome: unknown(), posted: Some(started), called: None },

@@ -217,7 +217,7 @@ pub(crate) fn is_stop(event: &[u8]) -> bool {
         #[serde(borrow)]
         text: Cow<'a, str>,
     }
-    serde_json::from_slice::<EventText<'_>>(event).is_ok_and(|kept| kept.text == STOP)
+    serde_json::from_slice::<EventText<'_>>(event).is_ok_and(|event| event.text == STOP)
 }
 
 impl State {

@@ -110,7 +110,7 @@ pub(super) async fn fetch(feishu: &Feishu, feed: &mut EventFeed) -> FeedEnd {
     feed.works();
     let mut parts = EventParts::default();
     let mut lanes = EventLanes::default();
-    // As many as there are events in the lanes.
+    // The lanes bound it: each event in them is answered once.
     let (stored, mut answers) = mpsc::unbounded_channel::<FeishuFrame>();
     let mut events = 0;
     let mut next_ping: Instant = feishu.timepiece.instant();

@@ -86,7 +86,8 @@ impl SlackDirectory {
         !self.silent.contains_key(bot) && !self.failed.contains_key(&(bot.clone(), id.to_owned()))
     }
 
-    /// Writes the known names into the event of an arrival. Returns the ids whose names are missing: of people, and of a channel.
+    /// Writes the known names into the event of an arrival. Returns the ids whose names are missing: of people, and of a
+    /// channel.
     pub fn fill(&self, bot: &BotId, arrival: &mut Arrival) -> MissingNames {
         let mut missing = MissingNames::default();
         let Arrival { event, several_people, .. } = arrival;

@@ -123,7 +123,7 @@ pub(super) async fn fetch(slack: &Slack, feed: &mut EventFeed) -> FeedEnd {
     };
     let mut sockets = OpenSockets { current, leaving: None };
     let mut lanes = EventLanes::default();
-    // As many as there are events in the lanes.
+    // The lanes bound it: each event in them is answered once.
     let (stored, mut acknowledgements) = mpsc::unbounded_channel();
     let mut events = 0;
     let end = loop {

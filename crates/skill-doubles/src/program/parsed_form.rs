@@ -16,7 +16,7 @@ pub fn parsed_form(tree: &SkillTree) -> Value {
         json!({
             "templateAmbiguousLines": tree.ambiguous_template_lines,
             "parseErrorKinds": tree.errors.iter().map(|error| error.kind).collect::<Vec<_>>(),
-        "parseErrors": tree.errors.iter().map(|error| error.message.as_str()).collect::<Vec<_>>(),
+            "parseErrors": tree.errors.iter().map(|error| error.message.as_str()).collect::<Vec<_>>(),
         }),
     ];
     if let Some(form) = form.as_object_mut() {

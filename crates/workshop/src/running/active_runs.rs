@@ -15,7 +15,7 @@ pub struct ActiveRuns(Arc<Mutex<HashMap<RunId, ListedRun>>>);
 struct ListedRun {
     tenant: TenantId,
     cancelled: CancellationToken,
-    was_asked: Arc<AtomicBool>,
+    is_cancel_requested: Arc<AtomicBool>,
 }
 
 /// One run under way. Dropping it removes the run from the list.
@@ -26,7 +26,7 @@ pub struct ActiveRun {
     /// What its record said when it was taken from the queue. `None` for a run that somebody waits for.
     pub queued: Option<QueuedRun>,
     /// Whether somebody cancelled it. The server may stop at the same time.
-    was_asked: Arc<AtomicBool>,
+    is_cancel_requested: Arc<AtomicBool>,
     list: ActiveRuns,
 }
 
@@ -44,14 +44,14 @@ impl ActiveRuns {
         cancelled: CancellationToken,
         queued: Option<QueuedRun>,
     ) -> ActiveRun {
-        let was_asked = Arc::<AtomicBool>::default();
+        let is_cancel_requested = Arc::<AtomicBool>::default();
         let listed = ListedRun {
             tenant: tenant.clone(),
             cancelled: cancelled.clone(),
-            was_asked: Arc::clone(&was_asked),
+            is_cancel_requested: Arc::clone(&is_cancel_requested),
         };
         self.0.lock().insert(id.clone(), listed);
-        ActiveRun { id, cancelled, queued, was_asked, list: self.clone() }
+        ActiveRun { id, cancelled, queued, is_cancel_requested, list: self.clone() }
     }
 
     /// False if the tenant has no such run under way.
@@ -59,7 +59,7 @@ impl ActiveRuns {
         let runs = self.0.lock();
         let found = runs.get(id).filter(|listed| listed.tenant == *tenant);
         let cancel = |listed: &&ListedRun| {
-            listed.was_asked.store(true, Ordering::Release);
+            listed.is_cancel_requested.store(true, Ordering::Release);
             listed.cancelled.cancel();
         };
         found.inspect(cancel).is_some()
@@ -69,7 +69,7 @@ impl ActiveRuns {
 impl ActiveRun {
     /// Whether somebody cancelled it, as opposed to a server that stops.
     pub fn was_cancelled(&self) -> bool {
-        self.was_asked.load(Ordering::Acquire)
+        self.is_cancel_requested.load(Ordering::Acquire)
     }
 }
 

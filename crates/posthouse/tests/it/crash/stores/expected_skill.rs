@@ -1,5 +1,5 @@
-//! What a skill must be in the crash test: its text, its history, and the deleted skills of its name, after the changes
-//! that a writer asked for.
+//! Expected state of a skill in the crash test: its text, its history, and the deleted skills of its name, after the
+//! changes that a writer asked for.
 
 use std::collections::BTreeSet;
 
